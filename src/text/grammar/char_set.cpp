@@ -133,7 +133,21 @@ CharSet CharSet::operator|(const CharSet& other) const {
   return CharSet(std::move(joined));
 }
 
-CharSet CharSet::operator&(const CharSet& other) const { return ~(~*this | ~other); }
+CharSet CharSet::operator&(const CharSet& other) const {
+  CharSet both;
+  auto a = ranges_.begin();
+  auto b = other.ranges_.begin();
+  while (a != ranges_.end() && b != other.ranges_.end()) {
+    const CharRange range = {std::max(a->first, b->first), std::min(a->last, b->last)};
+    if (range.first <= range.last) both.ranges_.push_back(range);
+    if (a->last < b->last) {
+      ++a;
+    } else {
+      ++b;
+    }
+  }
+  return both;
+}
 
 CharSet CharSet::operator~() const {
   std::vector<CharRange> gaps;

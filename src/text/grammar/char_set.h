@@ -1,6 +1,7 @@
 // A set of Unicode scalar values, as classes of regular expressions and grammars mean them.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -13,7 +14,7 @@ namespace quire {
 struct CharRange {
   char32_t first = 0;
   char32_t last = 0;
-  friend bool operator==(const CharRange&, const CharRange&) = default;
+  friend auto operator<=>(const CharRange&, const CharRange&) = default;
 };
 
 class CharSet {
@@ -44,6 +45,7 @@ class CharSet {
   bool empty() const { return ranges_.empty(); }
   // Sorted, with gaps between them.
   std::span<const CharRange> ranges() const { return ranges_; }
+  friend auto operator<=>(const CharSet&, const CharSet&) = default;
 
  private:
   void normalize();

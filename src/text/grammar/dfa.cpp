@@ -21,14 +21,18 @@ Dfa small_dfa(const Nfa& nfa, std::int32_t start, std::int32_t accept) {
 Dfa Dfa::empty_text() { return literal({}); }
 
 Dfa Dfa::literal(std::string_view bytes) {
-  DfaBuilder builder;
+  Dfa dfa;
+  dfa.edges_.reserve(bytes.size());
+  dfa.begins_.resize(bytes.size() + 2);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const auto byte = static_cast<unsigned char>(bytes[i]);
-    builder.add_state(false);
-    builder.add_edge(byte, byte, static_cast<std::int32_t>(i + 1));
+    dfa.begins_[i + 1] = static_cast<std::uint32_t>(i + 1);
+    dfa.edges_.push_back({byte, byte, static_cast<std::int32_t>(i + 1)});
   }
-  builder.add_state(true);
-  return builder.finish_minimal();
+  dfa.begins_.back() = static_cast<std::uint32_t>(bytes.size());
+  dfa.accepting_.resize(bytes.size() + 1, false);
+  dfa.accepting_.back() = true;
+  return dfa;
 }
 
 Dfa Dfa::char_class(const CharSet& set) {

@@ -4,12 +4,14 @@
 // from the start to an accepting state, merged where nothing tells them apart, and numbered in the
 // order in which bytes reach them.
 //
-// Determinization by subsets (Rabin and Scott 1959); minimization by refinement of states and
-// transitions, O(edges log states) with transitions missing (Hopcroft 1971; Valmari, "Fast brief
-// practical DFA minimization", 2012), of what lies on circles; before and behind those equal states
-// have equal edges (Revuz 1992).
+// Determinization by subsets (Rabin and Scott 1959). Minimization by strongly connected components
+// (Tarjan 1972), those first that others lead to: states on no circle are equal where their edges
+// are (Revuz 1992); those of a component by refinement (Moore 1956), or, where that takes many
+// looks at all of them, by refinement of states and transitions, O(edges log states) with
+// transitions missing (Hopcroft 1971; Valmari, "Fast brief practical DFA minimization", 2012).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -66,6 +68,25 @@ class Dfa {
   std::optional<std::vector<std::string>> texts(std::size_t most) const;
   // The shortest text, among those the first by bytes; nullopt where the language is empty.
   std::optional<std::string> shortest() const;
+
+  // The same states, with each edge replaced by those that `add(edge, edges)` appends: no edges are
+  // joined and no states numbered anew, so that equality does not tell whether languages are equal.
+  template <typename Add>
+  Dfa with_columns(Add add) const {
+    Dfa dfa;
+    dfa.accepting_ = accepting_;
+    dfa.begins_.reserve(begins_.size());
+    dfa.edges_.reserve(edges_.size());
+    for (std::size_t state = 0; state < num_states(); ++state) {
+      const auto begin = static_cast<std::ptrdiff_t>(dfa.edges_.size());
+      dfa.begins_.push_back(static_cast<std::uint32_t>(begin));
+      for (const DfaEdge& edge : edges(static_cast<std::int32_t>(state))) add(edge, dfa.edges_);
+      std::sort(dfa.edges_.begin() + begin, dfa.edges_.end(),
+                [](const DfaEdge& a, const DfaEdge& b) { return a.first < b.first; });
+    }
+    dfa.begins_.push_back(static_cast<std::uint32_t>(dfa.edges_.size()));
+    return dfa;
+  }
 
   friend bool operator==(const Dfa&, const Dfa&) = default;
 

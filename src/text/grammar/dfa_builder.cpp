@@ -4,7 +4,7 @@ namespace quire {
 
 void DfaBuilder::add_edge(std::uint32_t first, std::uint32_t last, std::int32_t target) {
   if (target == Dfa::kDead) return;
-  const bool has_one = !edges_.empty() && edges_.size() > begins_.back();
+  const bool has_one = edges_.size() > begins_.back();
   if (has_one && edges_.back().target == target && edges_.back().last + 1 == first) {
     edges_.back().last = last;
   } else {
@@ -12,46 +12,36 @@ void DfaBuilder::add_edge(std::uint32_t first, std::uint32_t last, std::int32_t 
   }
 }
 
-std::span<const DfaEdge> DfaBuilder::edges_of(std::size_t state) const {
-  const std::size_t end = state + 1 < begins_.size() ? begins_[state + 1] : edges_.size();
-  return {edges_.data() + begins_[state], edges_.data() + end};
+void DfaBuilder::remove_last_state() {
+  edges_.resize(begins_.back());
+  begins_.pop_back();
+  accepting_.pop_back();
 }
 
-Dfa DfaBuilder::numbered(const std::vector<bool>& useful, const std::vector<std::int32_t>& block,
-                         std::size_t num_blocks) const {
+Dfa DfaBuilder::finish_minimal(std::int32_t start) const {
   Dfa dfa;
-  if (num_states() == 0 || !useful[0]) return dfa;
-  std::vector<std::int32_t> number(num_blocks, -1);
-  std::vector<std::size_t> order = {0};  // a state of each block
-  number[static_cast<std::size_t>(block[0])] = 0;
+  if (num_states() == 0 || start == Dfa::kDead) return dfa;
+  std::vector<std::int32_t> number(num_states(), -1);
+  std::vector<std::int32_t> order = {start};
+  number[static_cast<std::size_t>(start)] = 0;
+  dfa.begins_.reserve(num_states() + 1);
+  dfa.edges_.reserve(num_edges());
+  dfa.accepting_.reserve(num_states());
   for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto state = static_cast<std::size_t>(order[i]);
     dfa.begins_.push_back(static_cast<std::uint32_t>(dfa.edges_.size()));
-    dfa.accepting_.push_back(accepting_[order[i]]);
-    const std::size_t begin = dfa.edges_.size();
-    for (const DfaEdge& edge : edges_of(order[i])) {
-      const auto target = static_cast<std::size_t>(edge.target);
-      if (!useful[target]) continue;
-      std::int32_t& id = number[static_cast<std::size_t>(block[target])];
-      if (id < 0) {
-        id = static_cast<std::int32_t>(order.size());
-        order.push_back(target);
+    dfa.accepting_.push_back(accepting_[state]);
+    for (const DfaEdge& edge : edges_of(state)) {
+      std::int32_t& target = number[static_cast<std::size_t>(edge.target)];
+      if (target < 0) {
+        target = static_cast<std::int32_t>(order.size());
+        order.push_back(edge.target);
       }
-      if (dfa.edges_.size() > begin && dfa.edges_.back().target == id &&
-          dfa.edges_.back().last + 1 == edge.first) {
-        dfa.edges_.back().last = edge.last;
-      } else {
-        dfa.edges_.push_back({edge.first, edge.last, id});
-      }
+      dfa.edges_.push_back({edge.first, edge.last, target});
     }
   }
   dfa.begins_.push_back(static_cast<std::uint32_t>(dfa.edges_.size()));
   return dfa;
-}
-
-Dfa DfaBuilder::finish_minimal() {
-  std::vector<std::int32_t> block(num_states());
-  for (std::size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::int32_t>(i);
-  return numbered(std::vector<bool>(num_states(), true), block, num_states());
 }
 
 }  // namespace quire

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -25,21 +26,19 @@ class DfaBuilder {
 
   // Minimizes; each state can be reached from the start. The builder is of no use afterwards.
   Result<Dfa> finish(GrammarBudget& budget);
-  // Where no two states can be merged.
-  Dfa finish_minimal();
+  // What can be reached from `start`, where no two states can be merged and each leads to an
+  // accepting one.
+  Dfa finish_minimal(std::int32_t start = 0) const;
 
  private:
   class Minimizer;
+  friend class DistinctStates;
 
-  // The edges that lead to each state, by their index in edges_, and the state that each is of.
-  struct Incoming;
-  // Which states lead to an accepting one.
-  std::vector<bool> useful_states(const Incoming& incoming) const;
-  // Leaves out what is not useful, and numbers the rest as Dfa promises; `block[s]`: the merged
-  // state that s belongs to.
-  Dfa numbered(const std::vector<bool>& useful, const std::vector<std::int32_t>& block,
-               std::size_t num_blocks) const;
-  std::span<const DfaEdge> edges_of(std::size_t state) const;
+  std::span<const DfaEdge> edges_of(std::size_t state) const {
+    const std::size_t end = state + 1 < begins_.size() ? begins_[state + 1] : edges_.size();
+    return {edges_.data() + begins_[state], edges_.data() + end};
+  }
+  void remove_last_state();
 
   std::vector<std::uint32_t> begins_;
   std::vector<DfaEdge> edges_;

@@ -1,99 +1,21 @@
-// The smallest automaton of a language (dfa.h says by which algorithm).
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "text/grammar/dfa_builder.h"
+#include "text/grammar/distinct_states.h"
 #include "text/grammar/index_by_key.h"
+#include "text/grammar/partition.h"
 
 namespace quire {
 
 namespace {
 
-using Index = std::uint32_t;
-
-// A partition of 0..n-1 that is refined: elements are marked, then each set with marked elements is
-// split in two, of which the smaller gets a new number (Valmari 2012).
-class Partition {
- public:
-  explicit Partition(std::size_t size)
-      : elements_(size), location_(size), set_of_(size, 0), first_(1, 0), past_(1), marked_(1, 0) {
-    for (std::size_t i = 0; i < size; ++i) elements_[i] = location_[i] = static_cast<Index>(i);
-    past_[0] = static_cast<Index>(size);
-  }
-
-  // Instead of the one set: one for each key that there is, in the order of keys, which are below
-  // `num_keys`.
-  void divide(const std::vector<Index>& keys, std::size_t num_keys) {
-    std::vector<Index> at(num_keys + 1, 0);
-    for (const Index key : keys) ++at[key + 1];
-    first_.clear();
-    past_.clear();
-    std::vector<Index> set_of_key(num_keys, 0);
-    for (std::size_t key = 0; key < num_keys; ++key) {
-      const Index count = at[key + 1];
-      at[key + 1] += at[key];
-      if (count == 0) continue;
-      set_of_key[key] = static_cast<Index>(first_.size());
-      first_.push_back(at[key]);
-      past_.push_back(at[key] + count);
-    }
-    marked_.assign(first_.size(), 0);
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const Index place = at[keys[i]]++;
-      elements_[place] = static_cast<Index>(i);
-      location_[i] = place;
-      set_of_[i] = set_of_key[keys[i]];
-    }
-  }
-
-  void mark(Index element) {
-    const Index set = set_of_[element];
-    const Index from = location_[element];
-    const Index to = first_[set] + marked_[set];
-    elements_[from] = elements_[to];
-    location_[elements_[from]] = from;
-    elements_[to] = element;
-    location_[element] = to;
-    if (marked_[set]++ == 0) touched_.push_back(set);
-  }
-
-  void split() {
-    while (!touched_.empty()) {
-      const Index set = touched_.back();
-      touched_.pop_back();
-      const Index middle = first_[set] + marked_[set];
-      marked_[set] = 0;
-      if (middle == past_[set]) continue;
-      const auto fresh = static_cast<Index>(first_.size());
-      if (middle - first_[set] <= past_[set] - middle) {
-        first_.push_back(first_[set]);
-        past_.push_back(middle);
-        first_[set] = middle;
-      } else {
-        first_.push_back(middle);
-        past_.push_back(past_[set]);
-        past_[set] = middle;
-      }
-      marked_.push_back(0);
-      for (Index i = first_[fresh]; i < past_[fresh]; ++i) set_of_[elements_[i]] = fresh;
-    }
-  }
-
-  std::size_t num_sets() const { return first_.size(); }
-  Index set_of(std::size_t element) const { return set_of_[element]; }
-  std::span<const Index> set(std::size_t index) const {
-    return {elements_.data() + first_[index], elements_.data() + past_[index]};
-  }
-
- private:
-  std::vector<Index> elements_, location_, set_of_;
-  std::vector<Index> first_, past_, marked_;
-  std::vector<Index> touched_;
-};
+using Index = Partition::Index;
 
 // Columns that no edge tells apart have one label.
 class ColumnLabels {
@@ -129,210 +51,233 @@ class ColumnLabels {
   std::vector<std::uint32_t> bounds_;  // beyond those
 };
 
-// Numbers of lists of edges, equal lists having one.
-class EdgeLists {
- public:
-  explicit EdgeLists(std::size_t most) : table_(std::bit_ceil(most * 2 + 2), kFree) {}
-
-  std::size_t size() const { return lists_.size(); }
-  // Neighbours with one target are joined.
-  void add(DfaEdge edge) {
-    const bool joins =
-        !next_.empty() && next_.back().target == edge.target && next_.back().last + 1 == edge.first;
-    if (joins) {
-      next_.back().last = edge.last;
-    } else {
-      next_.push_back(edge);
-    }
-  }
-  // Of the edges added since the last call, in a state that accepts or not. A new list is that of
-  // `number`.
-  Index take(bool accepting, Index number) {
-    std::uint64_t hash = accepting ? 1 : 2;
-    for (const DfaEdge& edge : next_) {
-      hash = (hash ^ edge.first ^ (std::uint64_t{edge.last} << 32)) * 0x9E3779B97F4A7C15U;
-      hash = (hash ^ static_cast<std::uint32_t>(edge.target)) * 0xC2B2AE3D27D4EB4FU;
-      hash ^= hash >> 29;
-    }
-    std::size_t at = static_cast<std::size_t>(hash) & (table_.size() - 1);
-    for (; table_[at] != kFree; at = (at + 1) & (table_.size() - 1)) {
-      const List& known = lists_[table_[at]];
-      const auto begin = pool_.begin() + known.begin;
-      if (known.accepting == accepting &&
-          std::equal(begin, begin + known.size, next_.begin(), next_.end())) {
-        next_.clear();
-        return known.number;
-      }
-    }
-    table_[at] = static_cast<Index>(lists_.size());
-    lists_.push_back(
-        {static_cast<std::ptrdiff_t>(pool_.size()), std::ssize(next_), number, accepting});
-    pool_.insert(pool_.end(), next_.begin(), next_.end());
-    next_.clear();
-    return number;
-  }
-
- private:
-  static constexpr Index kFree = UINT32_MAX;
-  struct List {
-    std::ptrdiff_t begin = 0, size = 0;  // in pool_
-    Index number = 0;
-    bool accepting = false;
-  };
-  std::vector<Index> table_;  // of lists_, open addressing
-  std::vector<List> lists_;
-  std::vector<DfaEdge> pool_, next_;
-};
-
 }  // namespace
 
-struct DfaBuilder::Incoming {
-  explicit Incoming(const DfaBuilder& builder)
-      : tails(builder.edges_.size()),
-        by_target(builder.num_states(), builder.edges_.size(), [&builder](std::size_t edge) {
-          return static_cast<Index>(builder.edges_[edge].target);
-        }) {
-    for (std::size_t state = 0; state < builder.num_states(); ++state) {
-      const std::span<const DfaEdge> edges = builder.edges_of(state);
-      const auto begin = tails.begin() + (edges.data() - builder.edges_.data());
-      std::fill_n(begin, edges.size(), static_cast<Index>(state));
-    }
-  }
-  std::span<const Index> of(std::size_t state) const { return by_target.of(state); }
-
-  std::vector<Index> tails;
-  IndexByKey by_target;
-};
-
-std::vector<bool> DfaBuilder::useful_states(const Incoming& incoming) const {
-  std::vector<bool> useful = accepting_;
-  std::vector<Index> todo;
-  for (std::size_t state = 0; state < num_states(); ++state) {
-    if (useful[state]) todo.push_back(static_cast<Index>(state));
-  }
-  while (!todo.empty()) {
-    const Index state = todo.back();
-    todo.pop_back();
-    for (const Index edge : incoming.of(state)) {
-      const Index tail = incoming.tails[edge];
-      if (useful[tail]) continue;
-      useful[tail] = true;
-      todo.push_back(tail);
-    }
-  }
-  return useful;
-}
-
-// Which states are equal. Those that lead into no circle are, and those that no circle leads to,
-// exactly if their edges are, so that they take a look each, last ones first; only what lies on
-// circles and between them is refined.
+// Strongly connected components one by one, each behind those that it leads to (Tarjan 1972). A
+// state that is on no circle is equal to a known one exactly if its edges are. Of a component with
+// circles either all states are equal to known ones, and then its edges lead side by side with
+// those of one such, or none is, and then it is refined for itself.
 class DfaBuilder::Minimizer {
  public:
-  Minimizer(const DfaBuilder& builder, const Incoming& incoming, const std::vector<bool>& useful)
-      : builder_(builder),
-        incoming_(incoming),
-        useful_(useful),
-        num_states_(builder.num_states()),
-        kind_(num_states_, Kind::kCircle),
-        blocks_(num_states_, 0),
-        lists_(num_states_) {}
-
-  Status run(GrammarBudget& budget) {
-    sort();
-    QUIRE_RETURN_IF_ERROR(budget.tick(builder_.num_edges()));
-    for (const Index state : ends_) take(state);
-    if (!circles_.empty()) QUIRE_RETURN_IF_ERROR(refine(budget));
-    for (auto state = begins_.rbegin(); state != begins_.rend(); ++state) take(*state);
-    return budget.tick(builder_.num_edges());
+  explicit Minimizer(const DfaBuilder& builder)
+      : builder_(builder), index_(builder.num_states(), 0), block_(builder.num_states(), kUnseen) {
+    blocks_.clear(builder.num_states());
   }
 
-  const std::vector<std::int32_t>& blocks() const { return blocks_; }
-  std::size_t num_blocks() const { return num_blocks_; }
+  Result<Dfa> run(GrammarBudget& budget) {
+    enter(0);
+    while (!frames_.empty()) {
+      Frame& frame = frames_.back();
+      if (frame.next != frame.end) {
+        const auto target = static_cast<Index>((frame.next++)->target);
+        if (block_[target] == kUnseen) {
+          enter(target);
+        } else if (block_[target] == kOpen) {
+          frame.low = std::min(frame.low, index_[target]);
+        }
+        continue;
+      }
+      const Frame done = frame;
+      frames_.pop_back();
+      if (done.low == index_[done.state]) {
+        QUIRE_RETURN_IF_ERROR(take_component(done.state, budget));
+      } else {
+        frames_.back().low = std::min(frames_.back().low, done.low);
+      }
+    }
+    QUIRE_RETURN_IF_ERROR(budget.tick(builder_.num_edges()));
+    return blocks_.states().finish_minimal(block_[0]);
+  }
 
  private:
-  enum class Kind : std::uint8_t { kEnd, kCircle, kBegin };
+  // Of block_, beside numbers of blocks_ and Dfa::kDead.
+  static constexpr std::int32_t kUnseen = -2;
+  static constexpr std::int32_t kOpen = -3;  // of a component that is not done
+  static constexpr std::int32_t kLastSet = INT32_MAX;
+  static constexpr std::int32_t kUnmatched = -1;
 
-  template <typename Visit>
-  void each_edge(std::size_t state, Visit visit) const {
+  struct Frame {
+    const DfaEdge* next = nullptr;
+    const DfaEdge* end = nullptr;
+    Index state = 0;
+    Index low = 0;
+  };
+
+  void enter(Index state) {
+    const std::span<const DfaEdge> edges = builder_.edges_of(state);
+    index_[state] = count_;
+    block_[state] = kOpen;
+    open_.push_back(state);
+    frames_.push_back({edges.data(), edges.data() + edges.size(), state, count_});
+    ++count_;
+  }
+
+  std::int32_t block_behind(const DfaEdge& edge) const {
+    return block_[static_cast<std::size_t>(edge.target)];
+  }
+
+  Status take_component(Index root, GrammarBudget& budget) {
+    if (open_.back() == root && take_alone(root)) {
+      open_.pop_back();
+      return {};
+    }
+    const auto begin = std::ranges::find(open_.rbegin(), open_.rend(), root).base() - 1;
+    component_.assign(begin, open_.end());
+    open_.erase(begin, open_.end());
+    for (std::size_t i = 0; i < component_.size(); ++i) {
+      index_[component_[i]] = static_cast<Index>(i);  // from now on its place there
+    }
+    QUIRE_RETURN_IF_ERROR(budget.tick(component_.size()));
+    if (!leads_on()) {
+      for (const Index state : component_) block_[state] = Dfa::kDead;
+      return {};
+    }
+    QUIRE_ASSIGN_OR_RETURN(const bool known, is_known(budget));
+    return known ? Status() : refine(budget);
+  }
+
+  // False where the state is on a circle.
+  bool take_alone(Index state) {
+    blocks_.begin(builder_.accepting_[state]);
     for (const DfaEdge& edge : builder_.edges_of(state)) {
-      if (useful_[static_cast<std::size_t>(edge.target)]) visit(edge);
-    }
-  }
-  Kind kind_of(const DfaEdge& edge) const { return kind_[static_cast<std::size_t>(edge.target)]; }
-
-  void sort() {
-    std::vector<Index> left(num_states_, 0);
-    ends_.reserve(num_states_);
-    for (std::size_t state = 0; state < num_states_; ++state) {
-      if (!useful_[state]) continue;
-      each_edge(state, [&](const DfaEdge&) { ++left[state]; });
-      if (left[state] == 0) ends_.push_back(static_cast<Index>(state));
-    }
-    for (std::size_t i = 0; i < ends_.size(); ++i) {
-      kind_[ends_[i]] = Kind::kEnd;
-      for (const Index edge : incoming_.of(ends_[i])) {
-        const Index tail = incoming_.tails[edge];
-        if (--left[tail] == 0) ends_.push_back(tail);
+      const std::int32_t block = block_behind(edge);
+      if (block == kOpen) {
+        blocks_.give_up();
+        return false;
       }
+      blocks_.add(edge.first, edge.last, block);
     }
-    std::ranges::fill(left, 0);
-    for (std::size_t state = 0; state < num_states_; ++state) {
-      if (!useful_[state] || kind_[state] == Kind::kEnd) continue;
-      left[state] = static_cast<Index>(incoming_.of(state).size());
-    }
-    if (kind_[0] != Kind::kEnd && left[0] == 0) begins_.push_back(0);
-    for (std::size_t i = 0; i < begins_.size(); ++i) {
-      kind_[begins_[i]] = Kind::kBegin;
-      each_edge(begins_[i], [&](const DfaEdge& edge) {
-        const auto target = static_cast<std::size_t>(edge.target);
-        if (kind_[target] != Kind::kEnd && --left[target] == 0) {
-          begins_.push_back(static_cast<Index>(target));
-        }
-      });
-    }
-    for (std::size_t state = 0; state < num_states_; ++state) {
-      if (useful_[state] && kind_[state] == Kind::kCircle) {
-        circles_.push_back(static_cast<Index>(state));
-      }
-    }
+    block_[state] = blocks_.take();
+    return true;
   }
 
-  // The block of a state, of whose targets the blocks are known.
-  void take(Index state) {
-    each_edge(state, [&](const DfaEdge& edge) {
-      lists_.add({edge.first, edge.last, blocks_[static_cast<std::size_t>(edge.target)]});
+  // Whether a text of the component comes to an end.
+  bool leads_on() const {
+    return std::ranges::any_of(component_, [this](Index state) {
+      return builder_.accepting_[state] ||
+             std::ranges::any_of(builder_.edges_of(state),
+                                 [this](const DfaEdge& edge) { return block_behind(edge) >= 0; });
     });
-    const auto fresh = static_cast<Index>(num_blocks_);
-    const Index block = lists_.take(builder_.accepting_[state], fresh);
-    if (block == fresh) ++num_blocks_;
-    blocks_[state] = static_cast<std::int32_t>(block);
   }
 
-  // At first states are told apart by what leads to ends.
-  void divide(Partition& blocks) const {
-    EdgeLists lists(circles_.size());
-    std::vector<Index> keys;
-    for (const Index state : circles_) {
-      each_edge(state, [&](const DfaEdge& edge) {
-        if (kind_of(edge) != Kind::kEnd) return;
-        lists.add({edge.first, edge.last, blocks_[static_cast<std::size_t>(edge.target)]});
-      });
-      keys.push_back(lists.take(builder_.accepting_[state], static_cast<Index>(lists.size())));
+  // Of what equal states have in common, wherever their edges lead.
+  template <typename IsDead>
+  static std::uint64_t shape_of(bool accepting, std::span<const DfaEdge> edges, IsDead is_dead) {
+    std::uint64_t hash = accepting ? 1 : 2;
+    std::uint32_t behind = UINT32_MAX;  // the last range
+    for (const DfaEdge& edge : edges) {
+      if (is_dead(edge)) continue;
+      if (edge.first != behind) hash = mixed(mixed(hash, behind), edge.first);
+      behind = edge.last + 1;
     }
-    blocks.divide(keys, lists.size());
+    return mixed(hash, behind);
   }
 
+  // Whether its states are equal to states on circles that are done.
+  Result<bool> is_known(GrammarBudget& budget) {
+    const Index root = component_.front();
+    const std::uint64_t shape =
+        shape_of(builder_.accepting_[root], builder_.edges_of(root),
+                 [this](const DfaEdge& edge) { return block_behind(edge) == Dfa::kDead; });
+    match_.assign(component_.size(), kUnmatched);
+    const auto [first, last] = on_circles_.equal_range(shape);
+    for (auto at = first; at != last; ++at) {
+      matched_ = {0};
+      match_[0] = at->second;
+      bool equal = true;
+      for (std::size_t i = 0; equal && i < matched_.size(); ++i) equal = goes_along(matched_[i]);
+      QUIRE_RETURN_IF_ERROR(budget.tick(matched_.size()));
+      if (equal) {
+        for (std::size_t i = 0; i < component_.size(); ++i) block_[component_[i]] = match_[i];
+        return true;
+      }
+      for (const Index place : matched_) match_[place] = kUnmatched;
+    }
+    return false;
+  }
+
+  // Whether a state's edges lead where those of its match do; matches what they lead to.
+  bool goes_along(Index place) {
+    const Index state = component_[place];
+    const auto match = static_cast<std::size_t>(match_[place]);
+    const std::span<const DfaEdge> others = blocks_.states().edges_of(match);
+    if (builder_.accepting_[state] != blocks_.states().accepting_[match]) return false;
+    std::uint64_t left = 0;  // columns that the match has besides
+    for (const DfaEdge& other : others) left += std::uint64_t{other.last} - other.first + 1;
+    std::size_t at = 0;
+    for (const DfaEdge& edge : builder_.edges_of(state)) {
+      if (block_behind(edge) == Dfa::kDead) continue;
+      for (std::uint32_t from = edge.first; from <= edge.last;) {
+        while (at < others.size() && others[at].last < from) ++at;
+        if (at == others.size() || others[at].first > from) return false;
+        if (!takes_match(edge, others[at].target)) return false;
+        const std::uint32_t to = std::min(edge.last, others[at].last);
+        left -= to - from + 1;
+        from = to + 1;
+      }
+    }
+    return left == 0;
+  }
+
+  bool takes_match(const DfaEdge& edge, std::int32_t match) {
+    if (block_behind(edge) != kOpen) return block_behind(edge) == match;
+    const Index place = index_[static_cast<std::size_t>(edge.target)];
+    if (match_[place] == kUnmatched) {
+      match_[place] = match;
+      matched_.push_back(place);
+    }
+    return match_[place] == match;
+  }
+
+  // Tells states apart by what leads out of the component, and by the sets of what stays in it.
+  // The number of sets, which are the old ones divided further, or those.
+  std::size_t divide() {
+    distinct_.clear(component_.size());
+    fresh_set_of_.clear();
+    for (const Index state : component_) {
+      distinct_.begin(builder_.accepting_[state]);
+      for (const DfaEdge& edge : builder_.edges_of(state)) {
+        const std::int32_t block = block_behind(edge);
+        // Sets within have the numbers that blocks do not have.
+        distinct_.add(edge.first, edge.last, block == kOpen ? kLastSet - set_behind(edge) : block);
+      }
+      fresh_set_of_.push_back(distinct_.take());
+    }
+    set_of_.swap(fresh_set_of_);
+    return static_cast<std::size_t>(distinct_.size());
+  }
+  std::int32_t set_behind(const DfaEdge& edge) const {
+    return set_of_[index_[static_cast<std::size_t>(edge.target)]];
+  }
+
+  // A few looks at all states (Moore 1956) tell those of most components apart.
   Status refine(GrammarBudget& budget) {
-    std::vector<Index> place(num_states_, 0);
-    for (std::size_t i = 0; i < circles_.size(); ++i) place[circles_[i]] = static_cast<Index>(i);
+    constexpr int kMostLooks = 8;
+    set_of_.assign(component_.size(), 0);
+    std::size_t before = 1;
+    for (int look = 0;; ++look) {
+      const std::size_t sets = divide();
+      QUIRE_RETURN_IF_ERROR(budget.tick(component_.size()));
+      if (sets == before || sets == component_.size()) break;
+      before = sets;
+      if (look < kMostLooks) continue;
+      QUIRE_RETURN_IF_ERROR(refine_slowly(sets, budget));
+      break;
+    }
+    keep();
+    return {};
+  }
+
+  // Where texts that tell states apart are long.
+  Status refine_slowly(std::size_t num_sets, GrammarBudget& budget) {
     std::vector<DfaEdge> inner;
     std::vector<Index> inner_tails;
-    for (const Index state : circles_) {
-      each_edge(state, [&](const DfaEdge& edge) {
-        if (kind_of(edge) == Kind::kEnd) return;
+    for (const Index state : component_) {
+      for (const DfaEdge& edge : builder_.edges_of(state)) {
+        if (block_behind(edge) != kOpen) continue;
         inner.push_back(edge);
-        inner_tails.push_back(place[state]);
-      });
+        inner_tails.push_back(index_[state]);
+      }
     }
     const ColumnLabels columns(inner);
     std::vector<Index> labels, tails, heads;
@@ -341,16 +286,16 @@ class DfaBuilder::Minimizer {
       for (Index label = columns.of(inner[i].first); label <= last; ++label) {
         labels.push_back(label);
         tails.push_back(inner_tails[i]);
-        heads.push_back(place[static_cast<std::size_t>(inner[i].target)]);
+        heads.push_back(index_[static_cast<std::size_t>(inner[i].target)]);
       }
       QUIRE_RETURN_IF_ERROR(budget.tick());
       QUIRE_RETURN_IF_ERROR(budget.check_size(0, labels.size() / 4));
     }
-    Partition blocks(circles_.size());
-    divide(blocks);
+    Partition blocks(component_.size());
+    blocks.divide({set_of_.begin(), set_of_.end()}, num_sets);
     Partition cords(labels.size());
     cords.divide(labels, columns.num_labels());
-    const IndexByKey incoming(circles_.size(), heads);
+    const IndexByKey incoming(component_.size(), heads);
     std::size_t next_block = 1;
     const auto split_cords = [&] {
       for (; next_block < blocks.num_sets(); ++next_block) {
@@ -367,46 +312,57 @@ class DfaBuilder::Minimizer {
       blocks.split();
       split_cords();
     }
-    keep(blocks);
+    for (std::size_t i = 0; i < set_of_.size(); ++i) {
+      set_of_[i] = static_cast<std::int32_t>(blocks.set_of(i));
+    }
     return {};
   }
 
-  void keep(const Partition& blocks) {
-    for (std::size_t i = 0; i < circles_.size(); ++i) {
-      blocks_[circles_[i]] = static_cast<std::int32_t>(num_blocks_ + blocks.set_of(i));
+  // Takes each set for a merged state.
+  void keep() {
+    const std::int32_t base = blocks_.size();
+    std::vector<Index> members(component_.size());  // one of each set
+    std::size_t num_sets = 0;
+    for (std::size_t i = 0; i < component_.size(); ++i) {
+      members[static_cast<std::size_t>(set_of_[i])] = component_[i];
+      num_sets = std::max(num_sets, static_cast<std::size_t>(set_of_[i]) + 1);
     }
-    num_blocks_ += blocks.num_sets();
-    // So that states before the circles are found to be equal to some on them.
-    for (std::size_t set = 0; set < blocks.num_sets(); ++set) {
-      const Index state = circles_[blocks.set(set).front()];
-      each_edge(state, [&](const DfaEdge& edge) {
-        lists_.add({edge.first, edge.last, blocks_[static_cast<std::size_t>(edge.target)]});
-      });
-      lists_.take(builder_.accepting_[state], static_cast<Index>(blocks_[state]));
+    for (std::size_t set = 0; set < num_sets; ++set) {
+      const bool accepting = builder_.accepting_[members[set]];
+      blocks_.begin(accepting);
+      for (const DfaEdge& edge : builder_.edges_of(members[set])) {
+        const std::int32_t block = block_behind(edge);
+        blocks_.add(edge.first, edge.last, block == kOpen ? base + set_behind(edge) : block);
+      }
+      blocks_.keep();
+      const std::int32_t number = base + static_cast<std::int32_t>(set);
+      const std::uint64_t shape =
+          shape_of(accepting, blocks_.states().edges_of(static_cast<std::size_t>(number)),
+                   [](const DfaEdge&) { return false; });
+      on_circles_.emplace(shape, number);
     }
+    for (std::size_t i = 0; i < component_.size(); ++i) block_[component_[i]] = base + set_of_[i];
   }
 
   const DfaBuilder& builder_;
-  const Incoming& incoming_;
-  const std::vector<bool>& useful_;
-  std::size_t num_states_;
-  std::vector<Kind> kind_;
-  std::vector<Index> ends_;     // states that lead into no circle, each behind those it leads to
-  std::vector<Index> begins_;   // others that no circle leads to, each before those it leads to
-  std::vector<Index> circles_;  // all others
-  std::vector<std::int32_t> blocks_;
-  std::size_t num_blocks_ = 0;
-  EdgeLists lists_;
+  std::vector<Index> index_;         // by state: the order in which they are found
+  std::vector<std::int32_t> block_;  // by state: the merged state that it belongs to
+  DistinctStates blocks_;            // the merged states
+  std::unordered_multimap<std::uint64_t, std::int32_t> on_circles_;  // of those, by shape
+  std::vector<Frame> frames_;
+  std::vector<Index> open_;  // states of components that are not done
+  Index count_ = 0;
+  std::vector<Index> component_;     // the one at hand
+  std::vector<std::int32_t> match_;  // by place in it: a merged state that may be equal
+  std::vector<Index> matched_;       // places that have one
+  // By place in the component: a set of states that may be equal, and those of the next look.
+  std::vector<std::int32_t> set_of_, fresh_set_of_;
+  DistinctStates distinct_;  // of a look
 };
 
 Result<Dfa> DfaBuilder::finish(GrammarBudget& budget) {
   if (num_states() == 0) return Dfa();
-  const Incoming incoming(*this);
-  const std::vector<bool> useful = useful_states(incoming);
-  if (!useful[0]) return Dfa();
-  Minimizer minimizer(*this, incoming, useful);
-  QUIRE_RETURN_IF_ERROR(minimizer.run(budget));
-  return numbered(useful, minimizer.blocks(), minimizer.num_blocks());
+  return Minimizer(*this).run(budget);
 }
 
 }  // namespace quire

@@ -44,13 +44,13 @@ Status ExprNfa::add(ExprId id, std::int32_t from, std::int32_t to, Nfa& nfa) {
     case GrammarExpr::Kind::kRegular:
       return add_dfa(grammar_->languages[expr.index], from, to, nfa);
     case GrammarExpr::Kind::kSequence: {
+      if (expr.children.empty()) nfa.add_empty(from, to);
       std::int32_t at = from;
-      for (const ExprId child : expr.children) {
-        const std::int32_t next = nfa.add_state();
-        QUIRE_RETURN_IF_ERROR(add(child, at, next, nfa));
+      for (std::size_t i = 0; i < expr.children.size(); ++i) {
+        const std::int32_t next = i + 1 < expr.children.size() ? nfa.add_state() : to;
+        QUIRE_RETURN_IF_ERROR(add(expr.children[i], at, next, nfa));
         at = next;
       }
-      nfa.add_empty(at, to);
       return {};
     }
     case GrammarExpr::Kind::kChoice:

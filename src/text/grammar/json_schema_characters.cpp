@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <utility>
 
 namespace quire {
@@ -75,19 +74,29 @@ std::vector<bool> behind_one_more(const CharacterAutomaton& automaton,
 }  // namespace
 
 Result<CharacterAutomaton> character_automaton(const Dfa& meant, GrammarBudget& budget) {
+  constexpr std::size_t kNoNumber = SIZE_MAX;
   CharacterAutomaton automaton;
-  std::vector<std::int32_t> states = {0};
-  std::map<std::int32_t, std::size_t> numbers = {{0, 0}};
+  std::vector<std::int32_t>& states = automaton.states;
+  states = {0};
+  std::vector<std::size_t> numbers(meant.num_states(), kNoNumber);
+  numbers[0] = 0;
   for (std::size_t i = 0; i < states.size(); ++i) {
-    std::map<std::int32_t, std::vector<CharRange>> ranges;
-    const std::vector<CharacterStep> steps = steps_from(meant, states[i]);
+    std::vector<CharacterStep> steps = steps_from(meant, states[i]);
     QUIRE_RETURN_IF_ERROR(budget.tick(16 + steps.size()));
-    for (const CharacterStep& step : steps) ranges[step.target].push_back(step.codes);
+    std::ranges::stable_sort(steps, {}, &CharacterStep::target);
     std::vector<CharacterEdge> edges;
-    for (auto& [target, codes] : ranges) {
-      const auto [place, fresh] = numbers.try_emplace(target, states.size());
-      if (fresh) states.push_back(target);
-      edges.push_back({CharSet(std::move(codes)), place->second});
+    for (std::size_t at = 0; at < steps.size();) {
+      const std::int32_t target = steps[at].target;
+      std::vector<CharRange> codes;
+      for (; at < steps.size() && steps[at].target == target; ++at) {
+        codes.push_back(steps[at].codes);
+      }
+      std::size_t& number = numbers[static_cast<std::size_t>(target)];
+      if (number == kNoNumber) {
+        number = states.size();
+        states.push_back(target);
+      }
+      edges.push_back({CharSet(std::move(codes)), number});
     }
     automaton.edges.push_back(std::move(edges));
     automaton.accepting.push_back(meant.accepts(states[i]));

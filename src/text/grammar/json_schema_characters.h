@@ -23,6 +23,7 @@ struct CharacterEdge {
 struct CharacterAutomaton {
   std::vector<std::vector<CharacterEdge>> edges;  // by state
   std::vector<bool> accepting;
+  std::vector<std::int32_t> states;  // by state: that of the automaton of bytes
 
   std::size_t num_states() const { return accepting.size(); }
 };

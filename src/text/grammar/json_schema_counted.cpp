@@ -1,23 +1,119 @@
 #include "text/grammar/json_schema_counted.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "text/grammar/dfa_builder.h"
+#include "text/grammar/distinct_states.h"
 #include "text/grammar/json_schema_escapes.h"
 #include "text/grammar/pair_numbers.h"
 
 namespace quire {
 namespace {
 
-bool same_characters(const CharSet& a, const CharSet& b) {
-  return std::ranges::equal(a.ranges(), b.ranges());
+struct Step {
+  std::uint32_t column = 0;
+  std::size_t target = 0;
+};
+using Steps = std::vector<std::vector<Step>>;  // by state of a CharacterAutomaton
+
+// Texts of `min` characters or more; behind the first `min` nothing is counted.
+Result<Dfa> at_least(const CharacterAutomaton& automaton, const Steps& steps, std::uint32_t min,
+                     GrammarBudget& budget) {
+  struct Place {
+    std::size_t state;
+    std::uint32_t count;
+  };
+  std::vector<Place> places = {{0, 0}};
+  PairNumbers numbers(std::size_t{min} + 1, automaton.num_states());
+  numbers.of(0, 0) = 0;
+  DfaBuilder counted;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place place = places[i];
+    counted.add_state(automaton.accepting[place.state] && place.count == min);
+    const std::uint32_t next = std::min(place.count + 1, min);
+    for (const Step& step : steps[place.state]) {
+      std::int32_t& number = numbers.of(next, step.target);
+      if (number < 0) {
+        number = static_cast<std::int32_t>(places.size());
+        places.push_back({step.target, next});
+      }
+      counted.add_edge(step.column, step.column, number);
+    }
+    QUIRE_RETURN_IF_ERROR(budget.tick(steps[place.state].size()));
+    QUIRE_RETURN_IF_ERROR(budget.check_size(places.size(), counted.num_edges()));
+  }
+  return counted.finish(budget);
 }
+
+// Texts of `min` to `max` characters. Nothing leads back from a larger count, so that states are
+// built from the longest texts on, each behind those that it leads to.
+class UpTo {
+ public:
+  UpTo(const CharacterAutomaton& automaton, const Steps& steps, std::uint32_t max)
+      : automaton_(automaton), steps_(steps), max_(max), rests_(shortest_rests(automaton)) {}
+
+  Result<Dfa> run(std::uint32_t min, GrammarBudget& budget) {
+    QUIRE_RETURN_IF_ERROR(find_levels(budget));
+    DistinctStates distinct;
+    distinct.clear(num_places_);
+    std::vector<std::int32_t> here(automaton_.num_states(), Dfa::kDead), behind = here;
+    for (std::size_t count = levels_.size(); count-- > 0;) {
+      for (const std::size_t state : levels_[count]) {
+        distinct.begin(automaton_.accepting[state] && count >= min);
+        for (const Step& step : steps_[state]) {
+          if (fits(count + 1, step)) distinct.add(step.column, step.column, behind[step.target]);
+        }
+        here[state] = distinct.take();
+      }
+      QUIRE_RETURN_IF_ERROR(budget.tick(levels_[count].size()));
+      here.swap(behind);
+    }
+    return distinct.states().finish_minimal(behind[0]);
+  }
+
+ private:
+  // Whether a text of at most `max_` characters goes on so.
+  bool fits(std::size_t count, const Step& step) const {
+    return count + rests_[step.target] <= max_;
+  }
+
+  Status find_levels(GrammarBudget& budget) {
+    std::vector<std::size_t> seen(automaton_.num_states(), 0);  // the largest count so far
+    std::size_t num_edges = 0;
+    levels_ = {{0}};
+    num_places_ = 1;
+    for (std::size_t count = 1; count <= max_ && !levels_.back().empty(); ++count) {
+      std::vector<std::size_t> level;
+      for (const std::size_t state : levels_.back()) {
+        for (const Step& step : steps_[state]) {
+          if (!fits(count, step)) continue;
+          ++num_edges;
+          if (std::exchange(seen[step.target], count) != count) level.push_back(step.target);
+        }
+      }
+      num_places_ += level.size();
+      levels_.push_back(std::move(level));
+      QUIRE_RETURN_IF_ERROR(budget.tick(levels_.back().size()));
+      QUIRE_RETURN_IF_ERROR(budget.check_size(num_places_, num_edges));
+    }
+    return {};
+  }
+
+  const CharacterAutomaton& automaton_;
+  const Steps& steps_;
+  std::size_t max_;
+  std::vector<std::uint32_t> rests_;
+  std::vector<std::vector<std::size_t>> levels_;  // by count: the states that so many lead to
+  std::size_t num_places_ = 0;
+};
 
 }  // namespace
 
 Result<RuleId> CharacterRules::rule_of(const CharSet& characters, GrammarBuilder& builder) {
   for (const auto& [set, rule] : rules_) {
-    if (same_characters(set, characters)) return rule;
+    if (set == characters) return rule;
   }
   QUIRE_ASSIGN_OR_RETURN(Dfa spelled, json_spellings_of_one(characters, builder.budget()));
   const RuleId rule = builder.add_rule("character");
@@ -31,46 +127,20 @@ Result<ExprId> counted_text(const CharacterAutomaton& automaton, std::uint32_t m
                             GrammarBuilder& builder) {
   // Columns behind those of bytes are those of `parts`.
   std::vector<RuleId> parts;
-  std::vector<std::vector<std::pair<std::uint32_t, std::size_t>>> steps;  // column, target
+  Steps steps;
   for (const auto& edges : automaton.edges) {
     auto& row = steps.emplace_back();
     for (const CharacterEdge& edge : edges) {
       QUIRE_ASSIGN_OR_RETURN(const RuleId rule, rules.rule_of(edge.characters, builder));
       const auto known = std::find(parts.begin(), parts.end(), rule);
-      row.emplace_back(kFirstPartColumn + static_cast<std::uint32_t>(known - parts.begin()),
-                       edge.target);
+      row.push_back(
+          {kFirstPartColumn + static_cast<std::uint32_t>(known - parts.begin()), edge.target});
       if (known == parts.end()) parts.push_back(rule);
     }
-    std::sort(row.begin(), row.end());
+    std::ranges::sort(row, {}, &Step::column);
   }
-  const std::vector<std::uint32_t> rests = shortest_rests(automaton);
-  struct Place {
-    std::size_t state;
-    std::uint32_t count;
-  };
-  std::vector<Place> places = {{0, 0}};
-  const std::size_t counts = std::size_t{max.value_or(min)} + 1;
-  PairNumbers numbers(counts, automaton.num_states());
-  numbers.of(0, 0) = 0;
-  DfaBuilder counted;
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Place place = places[i];
-    counted.add_state(automaton.accepting[place.state] && place.count >= min);
-    // Without a maximum nothing has to be counted from `min` on.
-    const std::uint32_t next = max ? place.count + 1 : std::min(place.count + 1, min);
-    for (const auto& [column, target] : steps[place.state]) {
-      if (max && std::uint64_t{next} + rests[target] > *max) continue;
-      std::int32_t& number = numbers.of(next, target);
-      if (number < 0) {
-        number = static_cast<std::int32_t>(places.size());
-        places.push_back({target, next});
-      }
-      counted.add_edge(column, column, number);
-    }
-    QUIRE_RETURN_IF_ERROR(builder.budget().tick(steps[place.state].size()));
-    QUIRE_RETURN_IF_ERROR(builder.budget().check_size(places.size(), counted.num_edges()));
-  }
-  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, counted.finish(builder.budget()));
+  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, max ? UpTo(automaton, steps, *max).run(min, builder.budget())
+                                      : at_least(automaton, steps, min, builder.budget()));
   const RuleId rule = builder.add_rule("counted text");
   builder.define_automaton(rule, std::make_shared<const Dfa>(std::move(dfa)), parts);
   return builder.rule(rule);

@@ -135,15 +135,6 @@ Result<ExprId> SchemaEmitter::shape(const Shape& shape) {
   return builder_->choice(choices);
 }
 
-ExprId SchemaEmitter::behind_comma(ExprId member, bool may_be_absent) {
-  const auto [place, fresh] = behind_comma_.try_emplace(std::pair(member, may_be_absent), 0);
-  if (fresh) {
-    const ExprId with_comma = builder_->seq({comma(), member});
-    place->second = may_be_absent ? builder_->optional(with_comma) : with_comma;
-  }
-  return place->second;
-}
-
 ExprId SchemaEmitter::repeat(ExprId part, std::int64_t min, std::optional<std::int64_t> max) {
   const auto small = [](std::int64_t count) { return static_cast<std::uint32_t>(count); };
   if (max && *max == 0) return builder_->empty();

@@ -73,8 +73,6 @@ class SchemaEmitter {
   // A member's name of a set that is no list, and one name.
   Result<ExprId> member(const StringSet& names, FormulaId value);
   Result<ExprId> member(std::string_view name, FormulaId value);
-  // A member behind a comma, or nothing where it may be absent.
-  ExprId behind_comma(ExprId member, bool may_be_absent);
   // A comma and the white space around it.
   ExprId comma() const { return outer_ != nullptr ? outer_->comma() : comma_; }
   ExprId object_begin() const { return outer_ ? outer_->begin() : builder_->literal("{"); }
@@ -121,7 +119,6 @@ class SchemaEmitter {
   std::vector<std::pair<NumberSet, ExprId>> numbers_;  // and of numbers
   CharacterRules characters_;
   std::map<std::pair<std::string, FormulaId>, ExprId> members_;
-  std::map<std::pair<ExprId, bool>, ExprId> behind_comma_;
   std::unordered_map<ExprId, ExprId> blocks_;  // what is repeated, in blocks
   std::unordered_map<FormulaId, RuleId> rules_;
   std::vector<std::pair<FormulaId, RuleId>> open_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,100 +18,102 @@ constexpr std::size_t kMembersInPlace = 6;
 using Members = ObjectMembers;
 using Named = ObjectMembers::Named;
 
-// Members in the order of their list, with nothing else to remember.
+// Members in the order of their list, with nothing else to remember: rows of at least one member,
+// cut into stretches, of which each is a graph and what follows it the next one's rule. So every
+// member's text is there once. Two places for each: where its text or a later one's may begin, and
+// where one before it may have ended.
 class RowOfMembers {
  public:
   RowOfMembers(SchemaEmitter& emitter, const Members& members)
-      : emitter_(emitter), builder_(emitter.builder()), members_(members) {}
+      : emitter_(emitter),
+        builder_(emitter.builder()),
+        members_(members),
+        empty_(builder_.empty()) {}
 
   Result<ExprId> build(bool may_be_empty);
 
  private:
-  // What may stand behind another member, from member `from` of the list on.
-  ExprId behind(std::size_t from);
-  ExprId members(bool may_be_empty);
+  Status add_exprs();
+  // The first members of stretches.
+  std::vector<std::size_t> cuts() const;
+  // A row from member `first` of the list on; `rest`: one from member `last` on, where the list
+  // goes on there.
+  ExprId row(std::size_t first, std::size_t last, ExprId rest);
+
+  static std::uint32_t begin(std::size_t i) { return static_cast<std::uint32_t>(2 * i + 2); }
+  static std::uint32_t end(std::size_t i) { return begin(i) + 1; }
 
   SchemaEmitter& emitter_;
   GrammarBuilder& builder_;
   const Members& members_;
+  ExprId empty_;
   std::vector<ExprId> exprs_;
-  std::vector<ExprId> with_comma_;     // left out where it may be
-  std::map<std::size_t, ExprId> cut_;  // rules that begin there
-  ExprId other_ = 0;
-  ExprId others_behind_ = 0;
+  std::size_t optional_from_ = 0;  // no member from there on is required
+  std::optional<ExprId> other_;    // a member that is not listed
 };
 
-ExprId RowOfMembers::behind(std::size_t from) {
-  std::vector<ExprId> parts;
-  for (std::size_t i = from; i < exprs_.size(); ++i) {
-    const auto rule = cut_.find(i);
-    if (rule != cut_.end() && i != from) {
-      parts.push_back(rule->second);
-      return builder_.seq(parts);
-    }
-    parts.push_back(with_comma_[i]);
-  }
-  parts.push_back(others_behind_);
-  return builder_.seq(parts);
-}
-
-Result<ExprId> RowOfMembers::build(bool may_be_empty) {
+Status RowOfMembers::add_exprs() {
   for (const Named& named : members_.named) {
     QUIRE_ASSIGN_OR_RETURN(const ExprId expr, emitter_.member(named.name, named.value));
     exprs_.push_back(expr);
-    with_comma_.push_back(emitter_.behind_comma(expr, !named.required));
+    if (named.required) optional_from_ = exprs_.size();
   }
+  if (members_.others.empty()) return {};
   std::vector<ExprId> others;
   for (const ObjectMembers::Others& other : members_.others) {
     QUIRE_ASSIGN_OR_RETURN(const ExprId expr, emitter_.member(other.names, other.value));
     others.push_back(expr);
   }
-  const RuleId other = builder_.add_rule("other member");
-  builder_.define(other, builder_.choice(others));
-  other_ = builder_.rule(other);
-  others_behind_ = builder_.repeat(builder_.seq({emitter_.comma(), other_}), 0, std::nullopt);
+  const RuleId rule = builder_.add_rule("other member");
+  builder_.define(rule, builder_.choice(others));
+  other_ = builder_.rule(rule);
+  return {};
+}
+
+std::vector<std::size_t> RowOfMembers::cuts() const {
+  std::vector<std::size_t> found = {0};
   std::size_t optional = 0;
-  std::vector<std::size_t> cuts;
-  for (std::size_t i = 0; i < exprs_.size(); ++i) {
+  for (std::size_t i = 0; i + 1 < exprs_.size(); ++i) {
     if (!members_.named[i].required) ++optional;
     if (optional != kMembersInPlace) continue;
     optional = 0;
-    cuts.push_back(i + 1);
+    found.push_back(i + 1);
   }
-  for (auto at = cuts.rbegin(); at != cuts.rend(); ++at) {
-    const RuleId rule = builder_.add_rule("members");
-    builder_.define(rule, behind(*at));
-    cut_.emplace(*at, builder_.rule(rule));
-  }
-  return members(may_be_empty);
+  return found;
 }
 
-// The first member is any up to the first that has to be there, and behind each stand those that
-// come later.
-ExprId RowOfMembers::members(bool may_be_empty) {
-  const std::size_t listed = exprs_.size();
-  const auto behind_place = [](std::size_t i) { return static_cast<std::uint32_t>(i + 2); };
-  std::vector<GrammarEdge> edges;
-  bool required = false;
-  for (std::size_t i = 0; i < listed; ++i) {
-    if (!required) edges.push_back({0, behind_place(i + 1), exprs_[i]});
-    required = required || members_.named[i].required;
-    const auto rule = cut_.find(i);
-    if (i == 0) continue;
-    if (rule != cut_.end()) {
-      edges.push_back({behind_place(i), 1, rule->second});
-    } else {
-      edges.push_back({behind_place(i), behind_place(i + 1), with_comma_[i]});
-    }
+ExprId RowOfMembers::row(std::size_t first, std::size_t last, ExprId rest) {
+  const std::size_t size = last - first;
+  const bool is_last = last == exprs_.size();
+  std::vector<GrammarEdge> edges = {{0, begin(0), empty_}};
+  for (std::size_t i = 0; i <= size; ++i) {
+    if (first + i >= optional_from_) edges.push_back({end(i), 1, empty_});
+    if (i < size || !is_last || other_) edges.push_back({end(i), begin(i), emitter_.comma()});
+    if (i == size) break;
+    edges.push_back({begin(i), end(i + 1), exprs_[first + i]});
+    if (!members_.named[first + i].required) edges.push_back({begin(i), begin(i + 1), empty_});
   }
-  const auto last_rule = cut_.find(listed);
-  edges.push_back(
-      {behind_place(listed), 1, last_rule == cut_.end() ? others_behind_ : last_rule->second});
-  if (!required) {
-    edges.push_back({0, behind_place(listed), other_});
-    if (may_be_empty) edges.push_back({0, 1, builder_.empty()});
+  if (!is_last) {
+    edges.push_back({begin(size), 1, rest});
+  } else if (other_) {
+    edges.push_back({begin(size), end(size), *other_});
   }
   return builder_.graph(std::move(edges));
+}
+
+Result<ExprId> RowOfMembers::build(bool may_be_empty) {
+  QUIRE_RETURN_IF_ERROR(add_exprs());
+  const std::vector<std::size_t> firsts = cuts();
+  std::size_t last = exprs_.size();
+  ExprId rest = empty_;
+  for (std::size_t i = firsts.size(); i-- > 1;) {
+    const RuleId rule = builder_.add_rule("members");
+    builder_.define(rule, row(firsts[i], last, rest));
+    rest = builder_.rule(rule);
+    last = firsts[i];
+  }
+  const ExprId all = row(0, last, rest);
+  return may_be_empty && optional_from_ == 0 ? builder_.optional(all) : all;
 }
 
 // What has been seen of an object.

@@ -1,5 +1,6 @@
 #include "text/grammar/json_schema_escapes.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -32,6 +33,18 @@ constexpr std::array<ShortEscape, 8> kShortEscapes = {{{'"', '"'},
 // Which characters may be written by their number: those below 20 and those beyond ASCII, or all.
 enum class Escapes : std::uint8_t { kBeyondAscii, kAll };
 
+// Those that JSON does not allow as they are.
+const CharSet& escaped_characters() {
+  static const CharSet set({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
+  return set;
+}
+
+// Those with another spelling than their own, with kBeyondAscii.
+const CharSet& special_characters() {
+  static const CharSet set = escaped_characters() | CharSet{{0x7F, CharSet::kLastCode}};
+  return set;
+}
+
 // Builds the automaton of spellings state by state.
 class SpellingBuilder {
  public:
@@ -40,6 +53,9 @@ class SpellingBuilder {
   // The characters of `set` as they are where JSON allows that; by a short escape where there is
   // one (of the solidus only with kAll); and some as \uXXXX.
   void add(const CharSet& set, std::int32_t from, std::int32_t to, Escapes escapes);
+  void add_escapes(const CharSet& set, std::int32_t from, std::int32_t to, Escapes escapes);
+  // A state from which the escapes of special characters lead to `to`, the same for all that ask.
+  std::int32_t escapes_to(const CharSet& set, std::int32_t to);
 
  private:
   std::int32_t behind_backslash(std::int32_t from);
@@ -51,6 +67,7 @@ class SpellingBuilder {
   Nfa& nfa_;
   std::map<std::int32_t, std::int32_t> backslashes_;
   std::map<std::int32_t, std::int32_t> unicode_;
+  std::map<std::pair<CharSet, std::int32_t>, std::int32_t> known_;  // of escapes_to()
 };
 
 std::int32_t SpellingBuilder::behind_backslash(std::int32_t from) {
@@ -125,8 +142,12 @@ void SpellingBuilder::add_pairs(std::int32_t from, char32_t first, char32_t last
 }
 
 void SpellingBuilder::add(const CharSet& set, std::int32_t from, std::int32_t to, Escapes escapes) {
-  const CharSet escaped({{0, 0x1F}, {'"', '"'}, {'\\', '\\'}});
-  nfa_.add_chars(set & ~escaped, from, to);
+  nfa_.add_chars(set & ~escaped_characters(), from, to);
+  add_escapes(set, from, to, escapes);
+}
+
+void SpellingBuilder::add_escapes(const CharSet& set, std::int32_t from, std::int32_t to,
+                                  Escapes escapes) {
   for (const ShortEscape& escape : kShortEscapes) {
     if (!set.contains(escape.code) || (escape.code == '/' && escapes != Escapes::kAll)) continue;
     const auto letter = static_cast<std::uint32_t>(escape.letter);
@@ -140,6 +161,28 @@ void SpellingBuilder::add(const CharSet& set, std::int32_t from, std::int32_t to
     }
     if (range.last > 0xFFFF) {
       add_pairs(behind_u(from), std::max<char32_t>(range.first, 0x10000), range.last, to);
+    }
+  }
+}
+
+std::int32_t SpellingBuilder::escapes_to(const CharSet& set, std::int32_t to) {
+  const auto [place, fresh] = known_.try_emplace({set, to}, 0);
+  if (fresh) {
+    place->second = nfa_.add_state();
+    add_escapes(set, place->second, to, Escapes::kBeyondAscii);
+  }
+  return place->second;
+}
+
+// The bytes of the edges of `from` that JSON allows as they are.
+void add_plain_edges(const Dfa& meant, std::int32_t from, Nfa& nfa) {
+  constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 3> kPlain = {
+      {{0x20, '"' - 1}, {'"' + 1, '\\' - 1}, {'\\' + 1, 0xFF}}};
+  for (const DfaEdge& edge : meant.edges(from)) {
+    for (const auto& [first, last] : kPlain) {
+      const std::uint32_t begin = std::max(edge.first, first);
+      const std::uint32_t end = std::min(edge.last, last);
+      if (begin <= end) nfa.add_edge(from, begin, end, edge.target);
     }
   }
 }
@@ -167,14 +210,18 @@ Result<Dfa> json_spellings(const Dfa& meant, GrammarBudget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton, character_automaton(meant, budget));
   Nfa nfa;
   SpellingBuilder builder(nfa);
-  for (std::size_t state = 0; state < automaton.num_states(); ++state) nfa.add_state();
+  for (std::size_t state = 0; state < meant.num_states(); ++state) nfa.add_state();
   const std::int32_t accept = nfa.add_state();
-  for (std::size_t state = 0; state < automaton.num_states(); ++state) {
-    const auto from = static_cast<std::int32_t>(state);
-    if (automaton.accepting[state]) nfa.add_empty(from, accept);
-    for (const CharacterEdge& edge : automaton.edges[state]) {
-      builder.add(edge.characters, from, static_cast<std::int32_t>(edge.target),
-                  Escapes::kBeyondAscii);
+  for (std::int32_t state = 0; state < accept; ++state) {
+    add_plain_edges(meant, state, nfa);
+    if (meant.accepts(state)) nfa.add_empty(state, accept);
+  }
+  for (std::size_t i = 0; i < automaton.num_states(); ++i) {
+    for (const CharacterEdge& edge : automaton.edges[i]) {
+      const CharSet special = edge.characters & special_characters();
+      if (special.empty()) continue;
+      nfa.add_empty(automaton.states[i],
+                    builder.escapes_to(special, automaton.states[edge.target]));
     }
     QUIRE_RETURN_IF_ERROR(budget.tick(16));
     QUIRE_RETURN_IF_ERROR(budget.check_size(nfa.num_states(), nfa.num_edges()));

@@ -19,14 +19,18 @@ Status split_others(SchemaSpace& space, const StringSet& names, FormulaId value,
                     std::uint32_t demand, std::vector<Others>& others) {
   constexpr std::size_t kMaxClasses = 64;
   std::vector<Others> parts;
-  QUIRE_ASSIGN_OR_RETURN(const StringSet outside, complement(names, space.budget()));
   for (Others& part : others) {
-    QUIRE_ASSIGN_OR_RETURN(StringSet inside, intersect(part.names, names, space.budget()));
+    StringSet all = part.names;
+    if (all.kind() == StringSet::Kind::kAllBut && names.kind() == StringSet::Kind::kRegular) {
+      QUIRE_ASSIGN_OR_RETURN(Dfa language, all.language(space.budget()));
+      all = StringSet::regular(std::move(language));
+    }
+    QUIRE_ASSIGN_OR_RETURN(StringSet inside, intersect(all, names, space.budget()));
     if (inside.is_none()) {
       parts.push_back(std::move(part));
       continue;
     }
-    QUIRE_ASSIGN_OR_RETURN(StringSet rest, intersect(part.names, outside, space.budget()));
+    QUIRE_ASSIGN_OR_RETURN(StringSet rest, difference(all, names, space.budget()));
     const FormulaId both = space.formulas().all_of({part.value, value});
     parts.push_back({std::move(inside), both, part.demands | demand});
     if (!rest.is_none()) parts.push_back({std::move(rest), part.value, part.demands});

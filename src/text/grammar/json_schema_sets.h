@@ -76,6 +76,8 @@ Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
                             std::optional<std::uint32_t> max, GrammarBudget& budget);
 Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& budget);
 Result<StringSet> complement(const StringSet& set, GrammarBudget& budget);
+// The texts of `a` that are not of `b`.
+Result<StringSet> difference(const StringSet& a, const StringSet& b, GrammarBudget& budget);
 
 class NumberSet {
  public:

@@ -197,4 +197,16 @@ Result<StringSet> complement(const StringSet& set, GrammarBudget& budget) {
   return StringSet::regular(std::move(rest));
 }
 
+Result<StringSet> difference(const StringSet& a, const StringSet& b, GrammarBudget& budget) {
+  using Kind = StringSet::Kind;
+  const bool automata = a.kind() == Kind::kRegular && !a.is_counted() &&
+                        b.kind() == Kind::kRegular && !b.is_counted();
+  if (automata) {
+    QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_difference(a.automaton(), b.automaton(), budget));
+    return StringSet::regular(std::move(rest));
+  }
+  QUIRE_ASSIGN_OR_RETURN(const StringSet outside, complement(b, budget));
+  return intersect(a, outside, budget);
+}
+
 }  // namespace quire

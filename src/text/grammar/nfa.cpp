@@ -14,6 +14,7 @@ namespace {
 // Sets of states, numbered as they come; equal ones have one number.
 class Subsets {
  public:
+  explicit Subsets(std::size_t num_states) : alone_(num_states, kFree) {}
   std::size_t size() const { return begins_.size() - 1; }
   std::size_t num_members() const { return members_.size(); }
   // Valid until the next one is added.
@@ -22,20 +23,30 @@ class Subsets {
   }
   // `subset` is sorted.
   std::int32_t number_of(std::span<const std::int32_t> subset) {
-    if ((size() + 1) * 2 > table_.size()) grow();
-    std::size_t at = hash_of(subset) & (table_.size() - 1);
-    for (; table_[at] >= 0; at = (at + 1) & (table_.size() - 1)) {
-      const auto known = (*this)[static_cast<std::size_t>(table_[at])];
-      if (std::ranges::equal(known, subset)) return table_[at];
-    }
-    const auto number = static_cast<std::int32_t>(size());
-    table_[at] = number;
+    std::int32_t& number =
+        subset.size() == 1 ? alone_[static_cast<std::size_t>(subset.front())] : place_of(subset);
+    if (number != kFree) return number;
+    number = static_cast<std::int32_t>(size());
     members_.insert(members_.end(), subset.begin(), subset.end());
     begins_.push_back(members_.size());
     return number;
   }
 
  private:
+  static constexpr std::int32_t kFree = -1;
+
+  // Of the table: that of this subset, or a free one.
+  std::int32_t& place_of(std::span<const std::int32_t> subset) {
+    if ((in_table_ + 1) * 2 > table_.size()) grow();
+    std::size_t at = hash_of(subset) & (table_.size() - 1);
+    for (; table_[at] != kFree; at = (at + 1) & (table_.size() - 1)) {
+      if (std::ranges::equal((*this)[static_cast<std::size_t>(table_[at])], subset)) {
+        return table_[at];
+      }
+    }
+    ++in_table_;
+    return table_[at];
+  }
   static std::size_t hash_of(std::span<const std::int32_t> subset) {
     std::uint64_t hash = subset.size();
     for (const std::int32_t state : subset) {
@@ -45,17 +56,21 @@ class Subsets {
     return static_cast<std::size_t>(hash);
   }
   void grow() {
-    table_.assign(std::max<std::size_t>(64, table_.size() * 2), -1);
-    for (std::size_t i = 0; i < size(); ++i) {
-      std::size_t at = hash_of((*this)[i]) & (table_.size() - 1);
-      while (table_[at] >= 0) at = (at + 1) & (table_.size() - 1);
-      table_[at] = static_cast<std::int32_t>(i);
+    const std::vector<std::int32_t> known = std::exchange(table_, {});
+    table_.assign(std::max<std::size_t>(64, known.size() * 2), kFree);
+    for (const std::int32_t number : known) {
+      if (number == kFree) continue;
+      std::size_t at = hash_of((*this)[static_cast<std::size_t>(number)]) & (table_.size() - 1);
+      while (table_[at] != kFree) at = (at + 1) & (table_.size() - 1);
+      table_[at] = number;
     }
   }
 
   std::vector<std::int32_t> members_;
   std::vector<std::size_t> begins_ = {0};
-  std::vector<std::int32_t> table_;  // of numbers, open addressing; below 0: free
+  std::vector<std::int32_t> alone_;  // numbers of the sets that are one state
+  std::vector<std::int32_t> table_;  // of the others, open addressing
+  std::size_t in_table_ = 0;
 };
 
 // The subset construction (Rabin and Scott 1959). Of a subset only states count that have edges of
@@ -63,7 +78,11 @@ class Subsets {
 class Determinizer {
  public:
   Determinizer(const Nfa& nfa, std::int32_t accept, GrammarBudget& budget)
-      : nfa_(&nfa), accept_(accept), budget_(&budget), seen_(nfa.num_states(), 0) {}
+      : nfa_(&nfa),
+        accept_(accept),
+        budget_(&budget),
+        subsets_(nfa.num_states()),
+        seen_(nfa.num_states(), 0) {}
 
   Result<Dfa> run(std::int32_t start) {
     targets_ = {start};
@@ -110,9 +129,23 @@ class Determinizer {
     if (single_.empty()) single_.assign(nfa_->num_states(), kUnknownSubset);
     std::int32_t& known = single_[static_cast<std::size_t>(state)];
     if (known != kUnknownSubset) return known;
+    if (stands_alone(state)) {
+      known = subsets_.number_of(std::span(&state, 1));
+      return known;
+    }
     targets_ = {state};
     QUIRE_ASSIGN_OR_RETURN(known, take_subset());
     return known;
+  }
+
+  // Whether nothing else is reached from there without a column, and it counts.
+  bool stands_alone(std::int32_t state) const {
+    bool counts = state == accept_;
+    for (std::int32_t at = nfa_->first_edge(state); at >= 0; at = nfa_->edge(at).next) {
+      if (nfa_->edge(at).first == Nfa::kEmpty) return false;
+      counts = true;
+    }
+    return counts;
   }
 
   Status add_edges(std::span<const std::int32_t> subset) {
@@ -235,15 +268,33 @@ void Nfa::add_edge(std::int32_t from, std::uint32_t first, std::uint32_t last,
 
 void Nfa::add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to) {
   if (dfa.is_empty()) return;
-  const auto base = static_cast<std::int32_t>(num_states());
-  for (std::size_t i = 0; i < dfa.num_states(); ++i) add_state();
-  for (std::int32_t state = 0; state < static_cast<std::int32_t>(dfa.num_states()); ++state) {
-    for (const DfaEdge& edge : dfa.edges(state)) {
-      add_edge(base + state, edge.first, edge.last, base + edge.target);
-    }
-    if (dfa.accepts(state)) add_empty(base + state, to);
+  if (dfa.accepts(0)) add_empty(from, to);
+  const auto states = static_cast<std::int32_t>(dfa.num_states());
+  // The start is `from`, unless something leads back to it; and what accepts and leads nowhere,
+  // which is one state at most, is `to`.
+  bool apart = false;
+  std::int32_t last = states;
+  for (std::int32_t state = 0; state < states; ++state) {
+    const std::span<const DfaEdge> edges = dfa.edges(state);
+    if (edges.empty()) last = state;
+    apart = apart || std::ranges::any_of(edges, [](const DfaEdge& e) { return e.target == 0; });
   }
-  add_empty(from, base);
+  const auto base = static_cast<std::int32_t>(num_states()) - (apart ? 0 : 1);
+  const auto place = [&](std::int32_t state) {
+    if (state == last) return to;
+    if (state == 0 && !apart) return from;
+    return base + state - (state > last ? 1 : 0);
+  };
+  for (std::int32_t i = (apart ? 0 : 1) + (last < states ? 1 : 0); i < states; ++i) add_state();
+  if (apart) add_empty(from, base);
+  for (std::int32_t state = 0; state < states; ++state) {
+    const std::span<const DfaEdge> edges = dfa.edges(state);
+    // The last one first, as a state's latest edge comes first in its list.
+    for (std::size_t i = edges.size(); i-- > 0;) {
+      add_edge(place(state), edges[i].first, edges[i].last, place(edges[i].target));
+    }
+    if (dfa.accepts(state) && state != last && (apart || state != 0)) add_empty(place(state), to);
+  }
 }
 
 void Nfa::add_chars(const CharSet& set, std::int32_t from, std::int32_t to) {

@@ -236,13 +236,13 @@ class RegexBuilder {
         nfa.add_chars(of.set, from, to);
         return {};
       case NodeKind::kSequence: {
+        if (of.children.empty()) nfa.add_empty(from, to);
         std::int32_t at = from;
-        for (const std::size_t child : of.children) {
-          const std::int32_t next = nfa.add_state();
-          QUIRE_RETURN_IF_ERROR(build(child, at, next, nfa));
+        for (std::size_t i = 0; i < of.children.size(); ++i) {
+          const std::int32_t next = i + 1 < of.children.size() ? nfa.add_state() : to;
+          QUIRE_RETURN_IF_ERROR(build(of.children[i], at, next, nfa));
           at = next;
         }
-        nfa.add_empty(at, to);
         return {};
       }
       case NodeKind::kAlternative:

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
-#include "text/grammar/dfa_builder.h"
 #include "text/grammar/expr_nfa.h"
 #include "text/grammar/rule_automata.h"
 
@@ -195,27 +194,17 @@ class RuleDfaMaker {
   // The automaton that `expr` is, with the columns that its parts have here.
   Result<Dfa> with_columns(const GrammarExpr& expr) {
     const Dfa& dfa = *grammar_->languages[expr.index];
-    DfaBuilder builder;
-    std::vector<DfaEdge> edges;
-    for (std::int32_t state = 0; state < static_cast<std::int32_t>(dfa.num_states()); ++state) {
-      edges.clear();
-      for (const DfaEdge& edge : dfa.edges(state)) {
-        if (edge.first < kFirstPartColumn) {
-          edges.push_back({edge.first, std::min(edge.last, kFirstPartColumn - 1), edge.target});
-        }
-        for (std::uint32_t c = std::max(edge.first, kFirstPartColumn); c <= edge.last; ++c) {
-          const ExprId part = expr.children[c - kFirstPartColumn];
-          const std::uint32_t column = kFirstRuleColumn + column_[grammar_->exprs[part].index];
-          edges.push_back({column, column, edge.target});
-        }
+    QUIRE_RETURN_IF_ERROR(budget_->tick(dfa.num_edges()));
+    return dfa.with_columns([&](const DfaEdge& edge, std::vector<DfaEdge>& edges) {
+      if (edge.first < kFirstPartColumn) {
+        edges.push_back({edge.first, std::min(edge.last, kFirstPartColumn - 1), edge.target});
       }
-      std::sort(edges.begin(), edges.end(),
-                [](const DfaEdge& a, const DfaEdge& b) { return a.first < b.first; });
-      builder.add_state(dfa.accepts(state));
-      for (const DfaEdge& edge : edges) builder.add_edge(edge.first, edge.last, edge.target);
-      QUIRE_RETURN_IF_ERROR(budget_->tick(edges.size()));
-    }
-    return builder.finish_minimal();
+      for (std::uint32_t c = std::max(edge.first, kFirstPartColumn); c <= edge.last; ++c) {
+        const ExprId part = expr.children[c - kFirstPartColumn];
+        const std::uint32_t column = kFirstRuleColumn + column_[grammar_->exprs[part].index];
+        edges.push_back({column, column, edge.target});
+      }
+    });
   }
 
   static bool calls(const Dfa& dfa, std::uint32_t column) {

@@ -1,0 +1,86 @@
+// States of automata that are built from their ends on. Internal to src/text/grammar.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "text/grammar/dfa_builder.h"
+
+namespace quire {
+
+// A hash of `hash` and one value more.
+inline std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9E3779B97F4A7C15U;
+  return hash ^ (hash >> 29);
+}
+
+// States, equal ones once: begin() one, add its edges, then take() or keep() it.
+class DistinctStates {
+ public:
+  // For so many at most; forgets all others.
+  void clear(std::size_t most) {
+    states_.begins_.clear();
+    states_.edges_.clear();
+    states_.accepting_.clear();
+    table_.assign(std::bit_ceil(most * 2 + 2), kFree);
+  }
+
+  void begin(bool accepting) { states_.add_state(accepting); }
+  void add(std::uint32_t first, std::uint32_t last, std::int32_t target) {
+    states_.add_edge(first, last, target);
+  }
+  void give_up() { states_.remove_last_state(); }
+  // Its number, or that of an equal one; Dfa::kDead where it neither accepts nor leads on.
+  std::int32_t take() {
+    const std::size_t state = states_.num_states() - 1;
+    if (!states_.accepting_[state] && states_.edges_of(state).empty()) {
+      give_up();
+      return Dfa::kDead;
+    }
+    std::uint32_t& place = place_of(state);
+    if (place == kFree) {
+      place = static_cast<std::uint32_t>(state);
+    } else {
+      give_up();
+    }
+    return static_cast<std::int32_t>(place);
+  }
+  // Where no other is equal.
+  void keep() {
+    place_of(states_.num_states() - 1) = static_cast<std::uint32_t>(states_.num_states() - 1);
+  }
+
+  const DfaBuilder& states() const { return states_; }
+  std::int32_t size() const { return static_cast<std::int32_t>(states_.num_states()); }
+
+ private:
+  static constexpr std::uint32_t kFree = UINT32_MAX;
+
+  // Of the table: that of an equal one, or a free one.
+  std::uint32_t& place_of(std::size_t state) {
+    const bool accepting = states_.accepting_[state];
+    const std::span<const DfaEdge> edges = states_.edges_of(state);
+    std::uint64_t hash = accepting ? 1 : 2;
+    for (const DfaEdge& edge : edges) {
+      hash = mixed(hash, edge.first ^ (std::uint64_t{edge.last} << 32));
+      hash = mixed(hash, static_cast<std::uint32_t>(edge.target));
+    }
+    std::size_t at = static_cast<std::size_t>(hash) & (table_.size() - 1);
+    for (; table_[at] != kFree; at = (at + 1) & (table_.size() - 1)) {
+      const std::size_t known = table_[at];
+      const bool equal = states_.accepting_[known] == accepting &&
+                         std::ranges::equal(states_.edges_of(known), edges);
+      if (equal) break;
+    }
+    return table_[at];
+  }
+
+  DfaBuilder states_;
+  std::vector<std::uint32_t> table_;  // of states, open addressing
+};
+
+}  // namespace quire
