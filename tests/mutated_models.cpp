@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <vector>
@@ -214,22 +215,36 @@ class Model {
       if (is_mutated && file.extension() != ".bin") files_.push_back({file, read(file)});
     }
     std::ranges::sort(files_, {}, &File::path);
-  }
-
-  const fs::path& path() const { return path_; }
-  std::int64_t bytes() const { return bytes_; }
-
-  void mutate(std::uint64_t seed) {
-    Mutator mutator(seed);
-    if (last_ != nullptr) write(*last_, last_->bytes);
-    last_ = &files_[mutator.below(files_.size())];
-    std::string bytes = last_->bytes;
-    mutator.mutate(last_->path, bytes);
-    write(*last_, bytes);
-    bytes_ = 0;
     for (const auto& entry : fs::directory_iterator(folder_)) {
       bytes_ += static_cast<std::int64_t>(entry.file_size());
     }
+  }
+
+  std::string path() const { return path_.string(); }
+  std::int64_t bytes() const { return bytes_ + more_bytes_; }
+
+  // Whether what has been changed can make a difference to the text, and to all else.
+  bool changes_text() const {
+    return last_ == nullptr || last_->path.extension() != ".safetensors";
+  }
+  bool changes_model() const {
+    if (last_ == nullptr) return true;
+    const fs::path name = last_->path.filename();
+    return name.extension() == ".safetensors" || name.extension() == ".gguf" ||
+           name == "config.json" || name == "generation_config.json" || name == "params.json" ||
+           name == "model.safetensors.index.json";
+  }
+
+  void mutate(std::uint64_t seed) {
+    Mutator mutator(seed);
+    const File& file = files_[mutator.below(files_.size())];
+    if (last_ != nullptr && last_ != &file) write(*last_, last_->bytes);
+    last_ = &file;
+    std::string bytes = file.bytes;
+    mutator.mutate(file.path, bytes);
+    write(file, bytes);
+    more_bytes_ =
+        static_cast<std::int64_t>(bytes.size()) - static_cast<std::int64_t>(file.bytes.size());
   }
 
  private:
@@ -239,7 +254,6 @@ class Model {
   };
 
   static void write(const File& file, const std::string& bytes) {
-    fs::remove(file.path);  // who still maps the old one keeps it
     std::ofstream(file.path, std::ios::binary) << bytes;
   }
 
@@ -247,47 +261,75 @@ class Model {
   fs::path path_;
   std::vector<File> files_;
   const File* last_ = nullptr;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0;       // of all files as they were
+  std::int64_t more_bytes_ = 0;  // that the changed one has now
 };
 
+bool is_error(const Status& status) {
+  if (!status.ok() && status.message().empty()) std::abort();
+  return !status.ok();
+}
+
 // Tokens of a text and back, and a chat by the template. Whether all of it could be made.
-bool use_text(const TextBundle& text) {
-  const auto ids = text.tokenizer->encode("Hello  w\xC3\xB6rld 123\n");
-  if (ids.ok()) (void)text.tokenizer->decode(*ids);
-  if (!text.chat_template) return ids.ok();
+bool use_text(const std::string& path) {
+  const auto text = open_text(path);
+  if (is_error(text.status())) return false;
+  const auto ids = text->tokenizer->encode("Hello  w\xC3\xB6rld 123\n");
+  if (ids.ok()) (void)text->tokenizer->decode(*ids);
+  if (!text->chat_template) return ids.ok();
   ChatTemplateInput chat;
   for (const char* role : {"system", "user", "assistant", "user"}) {
     chat.messages.push_back({{"role", role}, {"content", "Hello"}});
   }
   chat.special_tokens = {{"bos_token", "<s>"}, {"eos_token", "</s>"}};
   chat.add_generation_prompt = true;
-  return text.chat_template->render(chat).ok() && ids.ok();
+  return text->chat_template->render(chat).ok() && ids.ok();
 }
 
-// What a program does with a model before it computes: everything is opened, matrices are read.
-// Whether all of it could be.
-bool use(const std::string& path, ThreadPool& pool) {
-  const auto text = open_text(path);
-  const bool has_text = text.ok() && use_text(*text);
+// Everything is opened, matrices are read. Whether all of it could be.
+bool use_model(const std::string& path, ThreadPool& pool) {
   const auto bundle = open_model(path, "");
-  if (!bundle.ok()) {
-    if (bundle.status().message().empty()) std::abort();
-    return false;
-  }
-  bool all = has_text;
+  if (is_error(bundle.status())) return false;
+  bool all = true;
   for (const TensorInfo& tensor : bundle->weights->tensors()) {
     if (tensor.data.empty()) all = bundle->weights->rows(tensor, pool).ok() && all;
   }
   return all;
 }
 
-std::int64_t status_kib(std::string_view key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key)) return std::stoll(line.substr(key.size() + 1));
-  }
-  return 0;
+// What a program does with a model before it computes, as far as the changed file matters to it.
+bool use(const Model& model, ThreadPool& pool) {
+  const bool has_text = !model.changes_text() || use_text(model.path());
+  return (!model.changes_model() || use_model(model.path(), pool)) && has_text;
 }
+
+// What this process has had resident at most, beyond what it had when that was last measured anew.
+class PeakMemory {
+ public:
+  PeakMemory() { start(); }
+
+  // Since the last call, or a little longer: a small growth is not measured anew.
+  std::int64_t bytes() {
+    const std::int64_t more = peak() - begin_;
+    if (more > kSmall) start();
+    return more;
+  }
+
+ private:
+  static constexpr std::int64_t kSmall = 1 << 20;
+
+  static std::int64_t peak() {
+    rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return std::int64_t{usage.ru_maxrss} << 10;
+  }
+  void start() {
+    std::ofstream("/proc/self/clear_refs") << "5";
+    begin_ = peak();
+  }
+
+  std::int64_t begin_ = 0;
+};
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -304,7 +346,7 @@ int run_kind(const Kind& kind, std::uint64_t count, std::uint64_t* number) {
   const fs::path folder = folder_of(kind);
   Model model(kind, folder);
   ThreadPool pool(1);
-  if (!use(model.path().string(), pool)) {
+  if (!use(model, pool)) {
     fmt::print(stderr, "{}: cannot be opened as it is\n", kind.name);
     return 1;
   }
@@ -312,14 +354,13 @@ int run_kind(const Kind& kind, std::uint64_t count, std::uint64_t* number) {
   std::uint64_t opened = 0;
   double slowest = 0;
   std::int64_t largest = 0;
+  PeakMemory memory;
   for (*number = 0; *number < count; ++*number) {
     model.mutate(seed_of(kind, *number));
-    std::ofstream("/proc/self/clear_refs") << "5";  // the peak begins anew
-    const std::int64_t before = status_kib("VmRSS:");
     const double start = cpu_seconds();
-    if (use(model.path().string(), pool)) ++opened;
+    if (use(model, pool)) ++opened;
     const double seconds = cpu_seconds() - start;
-    const std::int64_t bytes = (status_kib("VmHWM:") - before) * 1024 - model.bytes();
+    const std::int64_t bytes = memory.bytes() - model.bytes();
     slowest = std::max(slowest, seconds);
     largest = std::max(largest, bytes);
     if (seconds <= kMaxSeconds && bytes <= kMaxBytes) continue;
@@ -349,10 +390,10 @@ bool run_apart(const Kind& kind, std::uint64_t count) {
 int run_one(const Kind& kind, std::uint64_t number) {
   Model model(kind, folder_of(kind));
   model.mutate(seed_of(kind, number));
-  fmt::print("{}\n", model.path().string());
+  fmt::print("{}\n", model.path());
   std::fflush(stdout);
   ThreadPool pool(1);
-  use(model.path().string(), pool);
+  use(model, pool);
   return 0;
 }
 
