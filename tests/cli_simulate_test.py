@@ -3,6 +3,7 @@
     cli_simulate_test.py PROGRAM SOURCE_DIR
 """
 
+import concurrent.futures
 import json
 import pathlib
 import sys
@@ -10,6 +11,7 @@ import tempfile
 import unittest
 
 from cli_support import SOURCE, TINY, run
+from serve_support import Server
 
 CONFIGS = SOURCE / "examples/configs"
 SMALL = [CONFIGS / "llama-3.1-8b.json", "--max-model-len", 4096]
@@ -160,6 +162,76 @@ class Simulate(unittest.TestCase):
         self.assertEqual(report["traffic"], "an event log")
         self.assertGreater(report["runs"][0]["num_requests"], 50)
 
+    def record(self, log):
+        """What a server with room for four sequences, whose steps take 4 ms, does with 16 requests at once."""
+        with Server("--event-log", log, "--max-num-seqs", 4, "--served-model-name", "tiny", "--max-model-len", 256,
+                    model=TINY / "hf", simulate=4) as server:
+            def one(number):
+                fields = {"model": "tiny", "prompt": f"{number} " + "The quick brown fox " * 4, "max_tokens": 24,
+                          "ignore_eos": True}
+                self.assertEqual(server.post("/v1/completions", fields).status, 200)
+
+            with concurrent.futures.ThreadPoolExecutor(16) as pool:
+                list(pool.map(one, range(16)))
+
+    def test_what_another_setting_would_have_done(self):
+        log, page = self.folder / "events", self.folder / "page.html"
+        self.record(log)
+        report = simulate("--event-log", log, "--max-num-seqs", 16, "--kv-tokens", 4096, "--html", page)
+        recorded, same = report["recorded"], report["simulated"]
+        (changed,) = report["runs"]
+        self.assertEqual(changed["settings"], ["max-num-seqs=16", "kv-tokens=4096"])
+        for each in (recorded, same, changed):
+            self.assertEqual((each["num_requests"], each["num_rejected"]), (16, 0))
+        self.assertAlmostEqual(same["output_tokens_per_s"] / recorded["output_tokens_per_s"], 1, delta=0.3)
+        self.assertAlmostEqual(same["num_steps"] / recorded["num_steps"], 1, delta=0.1)
+        self.assertGreater(changed["output_tokens_per_s"], 2.5 * same["output_tokens_per_s"])
+        self.assertLess(changed["ttft_s"]["p50"], 0.5 * same["ttft_s"]["p50"])
+        for said in ("recorded", "same settings, simulated", "max-num-seqs=16 kv-tokens=4096"):
+            self.assertIn(said, page.read_text())
+        # Each value of a sweep, on top of what a flag changes; and the settings that were recorded, written out.
+        swept = simulate("--event-log", log, "--no-enable-prefix-caching", "--sweep", "max-num-seqs=1,4")["runs"]
+        self.assertEqual([each["settings"] for each in swept],
+                         [["enable-prefix-caching=off", f"max-num-seqs={count}"] for count in (1, 4)])
+        self.assertEqual(swept[0]["hit_rate"], 0)
+        self.assertLess(swept[0]["output_tokens_per_s"], 0.5 * swept[1]["output_tokens_per_s"])
+        again = simulate("--event-log", log, "--max-num-seqs", 4)
+        self.assertEqual({**again["runs"][0], "settings": []}, {**again["simulated"], "settings": []})
+        text = run("simulate", "--event-log", log).stdout
+        self.assertIn("against the recorded run", text)
+        for args, said in ((["--tp", 2], "--tp: "), (["--device", "h100"], "--device: "), (["--kv", "reserved"], "--kv: "),
+                           (["--sweep", "pp=2"], "--pp: ")):
+            refused = run("simulate", "--event-log", log, *args)
+            self.assertEqual(refused.returncode, 64, refused.stderr)
+            self.assertIn(said, refused.stderr)
+
+    def test_a_limit_of_steps(self):
+        """Prompts are cut as the server cuts them, while others get their output."""
+        found = runs(*SMALL, "--num-requests", 100, "--qps", 4, "--input-len", 3000, "--output-len", 64,
+                     "--max-num-batched-tokens", 4096, "--sweep", "max-step-ms=0,30")
+        self.assertGreater(found["max-step-ms=0"]["longest_step_s"], 0.1)
+        self.assertLess(found["max-step-ms=30"]["longest_step_s"], 0.045)
+        self.assertGreater(found["max-step-ms=30"]["ttft_s"]["p50"], found["max-step-ms=0"]["ttft_s"]["p50"])
+
+    def test_files_of_kv_blocks(self):
+        """More prefixes than the memory has room for: from files they come sooner than by computing, if the disk is fast."""
+        args = [*SMALL, "--num-requests", 300, "--qps", 3, "--input-len", 64, "--output-len", 16, "--num-prefixes", 30,
+                "--prefix-len", 2048, "--kv-tokens", 12000, "--max-num-seqs", 4]
+        found = runs(*args, "--sweep", "kv-offloading-size=0,16")
+        without, with_files = found["kv-offloading-size=0"], found["kv-offloading-size=16"]
+        self.assertEqual((without["num_kv_fetches"], without["fetched_rate"]), (0, 0))
+        self.assertGreater(with_files["hit_rate"], without["hit_rate"] + 0.3)
+        self.assertGreater(with_files["fetched_rate"], 0.3)
+        self.assertGreater(with_files["blocks_offloaded"], 1000)
+        # 128 blocks of 16 tokens of 128 KiB.
+        self.assertAlmostEqual(with_files["fetch_s"], 128 * 16 * 131072 / 2e9, delta=0.05)
+        found = runs(*args, "--kv-offloading-size", 16, "--sweep", "kv-offload-gbs=0.5,20")
+        slow, fast = found["kv-offload-gbs=0.5"], found["kv-offload-gbs=20"]
+        self.assertLess(fast["ttft_s"]["p50"], without["ttft_s"]["p50"])
+        self.assertGreater(slow["ttft_s"]["p50"], 2 * fast["ttft_s"]["p50"])
+        few = simulate(*args, "--kv-offloading-size", 2)["runs"][0]
+        self.assertLess(few["hit_rate"], with_files["hit_rate"] - 0.1)
+
     def test_costs_that_were_measured_here(self):
         costs = self.folder / "costs.json"
         measured = run("bench", "calibrate", TINY / "hf", "--max-model-len", 128, "--threads", 1, "--output", costs)
@@ -189,6 +261,10 @@ class Simulate(unittest.TestCase):
                 (["--sweep", "replicas=0"], 64, "replicas: expected a count"),
                 (["--sweep", "replicas="], 64, "expected NAME=VALUE,VALUE"),
                 (["--sweep", "pp=0"], 64, "pp: expected a count of 1"),
+                (["--sweep", "max-step-ms=soon"], 64, "max-step-ms: expected milliseconds"),
+                (["--max-step-ms", "-1"], 64, "max-step-ms: expected milliseconds"),
+                (["--kv-offload-gbs", "0"], 64, "kv-offload-gbs: expected 0.001"),
+                (["--kv-offloading-size", "1", "--no-enable-prefix-caching"], 64, "--kv-offloading-size: only KV blocks"),
                 (["--pp", 33], 64, "--pp 33: llama-3.1-8b has 32 layers"),
                 (["--prefill-replicas", 1], 64, "none is left to go on with them"),
                 (["--num-speculative-tokens", 4], 64, "--speculative-acceptance"),

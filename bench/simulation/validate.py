@@ -32,27 +32,35 @@ def numbers(run):
     return {"tokens_per_s": run["output_tokens_per_s"], "ttft_s": run["ttft_s"]["p50"], "tpot_s": run["tpot_s"]["p50"]}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def parser_of(description):
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--model", default=None)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--output", type=pathlib.Path)
-    options = parser.parse_args()
+    return parser
+
+
+def engine_flags(options):
+    return [*(["--model", options.model] if options.model else []),
+            *(["--threads", options.threads] if options.threads else [])]
+
+
+def main():
+    options = parser_of(__doc__).parse_args()
     model = [options.model] if options.model else []
-    threads = ["--threads", options.threads] if options.threads else []
     rows, failed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         costs = pathlib.Path(folder) / "costs.json"
-        print("calibrated:", json.dumps(call(options.program, "bench", "calibrate", *model, *threads, "--output", costs,
-                                             "--json")))
+        print("calibrated:", json.dumps(call(options.program, "bench", "calibrate", *engine_flags(options), "--output",
+                                             costs, "--json")))
         for prompt, output, count, at_once in WORKLOADS:
             lengths = ["--input-len", prompt, "--output-len", output]
             runs = []
             for _ in range(options.repeat):
-                real = call(options.program, "bench", "throughput", *model, *threads, *lengths, "--num-prompts", count,
-                            "--concurrency", at_once, *COMMON)
+                real = call(options.program, "bench", "throughput", *engine_flags(options), *lengths, "--num-prompts",
+                            count, "--concurrency", at_once, *COMMON)
                 runs.append(numbers(real.get("levels", [real])[0]))
             made = numbers(call(options.program, "simulate", *model, *lengths, "--num-requests", count, "--qps", 0,
                                 "--length-spread", "fixed", "--max-num-seqs", at_once, "--device", "xeon-8480",

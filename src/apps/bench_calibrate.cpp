@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -33,11 +32,7 @@ class StepWatcher {
       step.work.add(computed, share.num_tokens);
       computed += share.num_tokens;
     }
-    // Where one step follows another, what lies between them is a part of it.
-    constexpr Duration kFollows = std::chrono::milliseconds(2);
-    const bool follows = last_end_ && record.start - *last_end_ < kFollows;
-    step.time = record.end - (follows ? *last_end_ : record.start);
-    last_end_ = record.end;
+    step.time = stopwatch_.taken(record.start, record.end);
     steps_.push_back(step);
   }
 
@@ -47,7 +42,7 @@ class StepWatcher {
  private:
   std::vector<MeasuredStep> steps_;
   std::unordered_map<RequestId, std::int64_t> computed_;  // tokens of each output
-  std::optional<Instant> last_end_;
+  StepStopwatch stopwatch_;
 };
 
 // Prompts and outputs, short and long, alone and together.

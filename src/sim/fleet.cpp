@@ -18,13 +18,27 @@ namespace {
 // A prompt whose keys and values have come is in the cache at once, however long it is.
 constexpr std::int32_t kMostReceivedTokens = 1 << 30;
 
-ServerConfig server_config(const FleetConfig& fleet, bool prefills, bool receives) {
+// Of a request among the arrivals.
+std::size_t index_of(RequestId request_id) { return static_cast<std::size_t>(request_id - 1); }
+
+ServerConfig server_config(const FleetConfig& fleet, const Traffic& traffic, bool prefills,
+                           bool receives) {
   ServerConfig config = {.scheduler = fleet.stage_scheduler(),
+                         .pace = fleet.pace,
+                         .make_pacer = fleet.make_pacer,
+                         .tier = fleet.stage_tier(),
+                         .output =
+                             [&traffic](RequestId request_id, std::int64_t place) {
+                               return output_of(traffic, index_of(request_id), place);
+                             },
                          .step_time = fleet.step_time,
                          .drafts = {},
                          .receives_prompts = receives};
   if (!prefills) config.drafts = fleet.drafts;
-  if (receives) config.scheduler.max_num_batched_tokens = kMostReceivedTokens;
+  if (receives) {
+    config.scheduler.max_num_batched_tokens = kMostReceivedTokens;
+    config.scheduler.kv_tier = false;
+  }
   return config;
 }
 
@@ -33,8 +47,8 @@ class Fleet {
   Fleet(const FleetConfig& config, const Traffic& traffic)
       : config_(config),
         traffic_(traffic),
-        first_(server_config(config, splits(), false)),
-        second_(server_config(config, false, true)) {
+        first_(server_config(config, traffic, splits(), false)),
+        second_(server_config(config, traffic, false, true)) {
     pipelines_.reserve(static_cast<std::size_t>(config.num_servers));
     std::vector<SimulatedServer*> takes;
     std::vector<SimulatedServer*> continues;
@@ -106,7 +120,11 @@ class Fleet {
     request.request_id = index + 1;
     request.prompt_token_ids = prompt_of(traffic_, index);
     request.sampling_params = params;
-    request.priority = traffic_.arrivals[index].priority;
+    const Arrival& arrival = traffic_.arrivals[index];
+    request.priority = arrival.priority;
+    request.user = arrival.user;
+    request.deadline = arrival.deadline;
+    request.cache_scope = arrival.cache_scope;
     return request;
   }
 
@@ -124,13 +142,13 @@ class Fleet {
       handed_over_.erase(handed_over_.begin());
       const Arrival& arrival = traffic_.arrivals[index];
       AddRequest request = request_of(index, arrival.output_len - 1);
-      request.prompt_token_ids.push_back(simulated_output(request.request_id, arrival.input_len));
+      request.prompt_token_ids.push_back(output_of(traffic_, index, arrival.input_len));
       second_router_->choose(arrival).add(request, now);
     }
   }
 
   void end(const Request& request, bool prefill, Instant now) {
-    const auto index = static_cast<std::size_t>(request.id() - 1);
+    const std::size_t index = index_of(request.id());
     const Arrival& arrival = traffic_.arrivals[index];
     SimulatedRequest ended = {.arrival = arrival.time,
                               .first_token = request.first_token().value_or(now),
@@ -162,17 +180,10 @@ class Fleet {
       const Scheduler& scheduler = schedulers_[i]->scheduler();
       QUIRE_RETURN_IF_ERROR(scheduler.check_invariants());
       add(scheduler.stats(), splits() && !is_prefill(i));
+      result_.fetch_time += schedulers_[i]->fetch_time();
       result_.server_requests[server_of(i)] += scheduler.stats().num_added;
     }
-    result_.busy = totals_.busy;
-    result_.longest_step = totals_.longest_step;
-    result_.num_steps = totals_.num_steps;
-    const double seconds = to_seconds(totals_.time);
-    if (seconds > 0) {
-      result_.running = totals_.running / seconds;
-      result_.kv_used = totals_.kv_used / seconds;
-      result_.kv_waste = totals_.kv_waste / seconds;
-    }
+    result_.take(totals_);
     return std::move(result_);
   }
 
@@ -185,6 +196,10 @@ class Fleet {
     result_.tokens_recomputed += stats.tokens_recomputed;
     result_.tokens_discarded += stats.tokens_discarded;
     result_.output_tokens += stats.output_tokens_sampled;
+    result_.num_kv_fetches += stats.num_kv_fetches;
+    result_.blocks_fetched += stats.blocks_fetched;
+    result_.blocks_offloaded += stats.blocks_offloaded;
+    result_.prompt_tokens_fetched += stats.external_prefix_cache_hits;
     result_.draft_tokens += stats.draft_tokens;
     result_.draft_tokens_accepted += stats.draft_tokens_accepted;
     if (second) return;
@@ -218,7 +233,25 @@ SchedulerConfig FleetConfig::stage_scheduler() const {
   part.num_blocks /= pipeline_stages;
   part.max_num_seqs =
       static_cast<std::int32_t>(ceil_div(part.max_num_seqs, std::int32_t{pipeline_stages}));
+  part.kv_tier = stage_tier().max_blocks > 0;
   return part;
+}
+
+SimulatedTierConfig FleetConfig::stage_tier() const {
+  SimulatedTierConfig part = tier;
+  part.max_blocks /= pipeline_stages;
+  return part;
+}
+
+void FleetResult::take(const StepTotals& totals) {
+  busy = totals.busy;
+  longest_step = totals.longest_step;
+  num_steps = totals.num_steps;
+  const double seconds = to_seconds(totals.time);
+  if (seconds <= 0) return;
+  running = totals.running / seconds;
+  kv_used = totals.kv_used / seconds;
+  kv_waste = totals.kv_waste / seconds;
 }
 
 Status FleetConfig::validate() const {

@@ -38,6 +38,9 @@ struct FleetConfig {
   int pipeline_stages = 1;
   RouterPolicy router = RouterPolicy::kRoundRobin;
   std::function<Duration(const SchedulerOutput&)> step_time;  // ServerConfig's, of all stages
+  StepPace pace = {};                                         // this and the next, too
+  std::function<SimulatedPacer()> make_pacer = {};
+  SimulatedTierConfig tier = {};  // of each server; without blocks there is none
   // To hand over the keys and values of so many tokens; where there are prefill servers.
   std::function<Duration(std::int64_t num_tokens)> transfer_time = {};
   SimulatedDrafts drafts = {};
@@ -46,6 +49,7 @@ struct FleetConfig {
 
   // What each of a server's schedulers has.
   SchedulerConfig stage_scheduler() const;
+  SimulatedTierConfig stage_tier() const;
   // kConfig or kInvalidArgument naming what contradicts what.
   Status validate() const;
 };
@@ -81,6 +85,11 @@ struct FleetResult {
   std::int64_t output_tokens = 0;
   std::int64_t prefix_cache_queries = 0;
   std::int64_t prefix_cache_hits = 0;
+  std::int64_t num_kv_fetches = 0;  // from tiers, and the blocks that came and went there
+  std::int64_t blocks_fetched = 0;
+  std::int64_t blocks_offloaded = 0;
+  std::int64_t prompt_tokens_fetched = 0;
+  Duration fetch_time{};  // of all fetches
   std::int64_t draft_tokens = 0;
   std::int64_t draft_tokens_accepted = 0;
   // Means over the time of steps.
@@ -88,6 +97,8 @@ struct FleetResult {
   double kv_used = 0;   // of its pages
   double kv_waste = 0;  // of the slots that sequences hold, those without a token
   std::vector<std::int64_t> server_requests;  // that each got
+
+  void take(const StepTotals& totals);
 };
 
 // Runs until all requests have ended. FleetConfig::validate()'s errors, kInternal for a law of the

@@ -276,5 +276,48 @@ TEST(FleetTest, WhatContradictsItselfIsRefused) {
   EXPECT_EQ(simulate_fleet(config, {}).status().code(), StatusCode::kInvalidArgument);
 }
 
+// Two turns of a conversation: the second prompt begins with the first one and its answer.
+TEST(FleetTest, AnAnswerThatIsKnownIsFoundInTheNextPrompt) {
+  Traffic traffic;
+  traffic.arrivals.resize(2);
+  for (int i = 0; i < 2; ++i) {
+    Arrival& arrival = traffic.arrivals[static_cast<std::size_t>(i)];
+    arrival.time = std::chrono::seconds(i);
+    arrival.input_len = i == 0 ? 100 : 160;
+    arrival.output_len = 60;
+    arrival.token_ids.resize(static_cast<std::size_t>(arrival.input_len + arrival.output_len));
+    std::iota(arrival.token_ids.begin(), arrival.token_ids.end(), 5);
+  }
+  const FleetResult result = run_fleet(small_fleet(), traffic);
+  ASSERT_EQ(result.requests.size(), 2U);
+  // All but the last one, whose logits are needed.
+  EXPECT_EQ(result.requests[1].num_cached_tokens, 159);
+}
+
+// A pacer is told of every step, and its limit cuts prompts while others get their output.
+TEST(FleetTest, APacerLimitsTheStepsThatOthersWaitFor) {
+  const Traffic traffic = make_traffic(some_traffic(100, 40));
+  FleetConfig config = small_fleet();
+  const FleetResult free = run_fleet(config, traffic);
+  std::int64_t num_told = 0;
+  config.make_pacer = [&num_told] {
+    return [&num_told](const StepWork& work, Duration time) {
+      ++num_told;
+      EXPECT_GT(work.num_rows + work.prompt_tokens, 0);
+      EXPECT_GE(time, milliseconds(1));
+      StepPace pace;
+      pace.max_step = milliseconds(1) + std::chrono::microseconds(50);
+      pace.max_prompt_tokens = 1 << 20;
+      pace.cost = {.step = 1'000'000, .row = 1000, .prompt_token = 1000};
+      return pace;
+    };
+  };
+  const FleetResult paced = run_fleet(config, traffic);
+  EXPECT_EQ(num_told, paced.num_steps);
+  EXPECT_GT(free.longest_step, milliseconds(1) + std::chrono::microseconds(200));
+  EXPECT_LE(paced.longest_step, milliseconds(1) + std::chrono::microseconds(70));
+  EXPECT_EQ(paced.output_tokens, free.output_tokens);
+}
+
 }  // namespace
 }  // namespace quire

@@ -4,13 +4,12 @@
 
 #include "base/checked.h"
 #include "base/random.h"
+#include "sim/traffic.h"
 
 namespace quire {
 namespace {
 
-constexpr std::uint64_t kOutputTokens = 0x4F5554;
 constexpr std::uint64_t kDraftChances = 0x445246;
-constexpr TokenId kWrong = 1 << 20;  // more than any token
 
 }  // namespace
 
@@ -26,9 +25,28 @@ Instant Pipeline::pass(Instant now, Duration time) {
   return now;
 }
 
-TokenId simulated_output(RequestId request_id, std::int64_t place) {
-  return static_cast<TokenId>(
-      random_bits(mix64(request_id ^ kOutputTokens), static_cast<std::uint64_t>(place)) % kWrong);
+void count_step(const SchedulerOutput& plan, const Scheduler& scheduler, Duration time,
+                StepTotals& totals) {
+  const double seconds = to_seconds(time);
+  const std::int64_t block_size = scheduler.config().block_size;
+  std::int64_t tokens = 0;
+  std::int64_t slots = 0;
+  bool decodes = false;
+  for (const ScheduledRequest& each : plan.scheduled) {
+    const std::int64_t held = std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens;
+    tokens += held;
+    slots += ceil_div(held, block_size) * block_size;
+    const std::int32_t num_known = each.num_scheduled_tokens - each.num_drafts;
+    decodes = decodes || (each.use == RowUse::kTokens && num_known == 1);
+  }
+  totals.time += time;
+  if (decodes) totals.longest_step = std::max(totals.longest_step, time);
+  ++totals.num_steps;
+  totals.running += seconds * static_cast<double>(scheduler.running().size());
+  const SchedulerStats stats = scheduler.stats();
+  totals.kv_used +=
+      seconds * static_cast<double>(stats.blocks_used) / static_cast<double>(stats.blocks_total);
+  totals.kv_waste += seconds * (1 - static_cast<double>(tokens) / static_cast<double>(slots));
 }
 
 void SimulatedServer::add(const AddRequest& request, Instant now) {
@@ -42,8 +60,10 @@ Status SimulatedServer::advance(Instant now, StepTotals& totals, Ended& ended) {
     if (end_ > now) return {};
     QUIRE_RETURN_IF_ERROR(end_step(now, ended));
   }
+  if (tier_.take_report(tier_report_, now)) scheduler_.take_in(tier_report_, now);
   if (config_.drafts.any()) propose();
   QUIRE_RETURN_IF_ERROR(scheduler_.schedule(now, plan_));
+  QUIRE_RETURN_IF_ERROR(tier_.begin(plan_, now));
   if (plan_.empty()) {
     const auto deadline = scheduler_.next_deadline();
     wakes_ = deadline ? *deadline : kNoEvent;
@@ -51,12 +71,12 @@ Status SimulatedServer::advance(Instant now, StepTotals& totals, Ended& ended) {
     return {};
   }
   in_flight_ = true;
-  end_ = now;
+  begun_ = end_ = now;
   if (plan_.scheduled.empty()) return {};  // only says who has gone
   const Duration time = time_of_step();
   end_ = pipeline_.pass(now, time);
   totals.busy += time;
-  measure(end_ - now, totals);
+  count_step(plan_, scheduler_, end_ - now, totals);
   return {};
 }
 
@@ -94,6 +114,9 @@ Status SimulatedServer::end_step(Instant now, Ended& ended) {
     if (each.use == RowUse::kTokens) sample(each);
   }
   QUIRE_RETURN_IF_ERROR(scheduler_.update(output_, now, outputs_));
+  if (pacer_ && !plan_.scheduled.empty()) {
+    scheduler_.set_pace(pacer_(work_of(plan_), now - begun_));
+  }
   for (RequestStepOutput& given : outputs_) {
     if (given.finished != nullptr) ended.push_back(std::move(given.finished));
   }
@@ -106,8 +129,8 @@ void SimulatedServer::sample(const ScheduledRequest& row) {
   const auto num_drafts = static_cast<std::size_t>(row.num_drafts);
   for (std::size_t i = 0; i <= num_drafts; ++i) {
     const auto offset = static_cast<std::int64_t>(i);
-    output_.sampled.push_back({.request_id = row.request_id,
-                               .token_id = simulated_output(row.request_id, place + offset)});
+    output_.sampled.push_back(
+        {.request_id = row.request_id, .token_id = config_.output(row.request_id, place + offset)});
     if (i < num_drafts && !is_right(row.request_id, place + offset, i)) break;
   }
 }
@@ -118,8 +141,8 @@ void SimulatedServer::propose() {
     guesses_.clear();
     for (std::size_t i = 0; i < config_.drafts.acceptance.size(); ++i) {
       const std::int64_t place = request->num_tokens() + static_cast<std::int64_t>(i);
-      guesses_.push_back(is_right(request->id(), place, i) ? simulated_output(request->id(), place)
-                                                           : kWrong);
+      guesses_.push_back(is_right(request->id(), place, i) ? config_.output(request->id(), place)
+                                                           : kNoOutput);
     }
     scheduler_.propose(request->id(), guesses_);
   }
@@ -129,29 +152,6 @@ void SimulatedServer::propose() {
 bool SimulatedServer::is_right(RequestId request_id, std::int64_t place, std::size_t draft) const {
   return random_uniform(mix64(request_id ^ kDraftChances), static_cast<std::uint64_t>(place)) <
          config_.drafts.acceptance[draft];
-}
-
-void SimulatedServer::measure(Duration time, StepTotals& totals) const {
-  const double seconds = to_seconds(time);
-  const std::int64_t block_size = config_.scheduler.block_size;
-  std::int64_t tokens = 0;
-  std::int64_t slots = 0;
-  bool decodes = false;
-  for (const ScheduledRequest& each : plan_.scheduled) {
-    const std::int64_t held = std::int64_t{each.num_computed_tokens} + each.num_scheduled_tokens;
-    tokens += held;
-    slots += ceil_div(held, block_size) * block_size;
-    const std::int32_t num_known = each.num_scheduled_tokens - each.num_drafts;
-    decodes = decodes || (each.use == RowUse::kTokens && num_known == 1);
-  }
-  totals.time += time;
-  if (decodes) totals.longest_step = std::max(totals.longest_step, time);
-  ++totals.num_steps;
-  totals.running += seconds * static_cast<double>(scheduler_.running().size());
-  const SchedulerStats stats = scheduler_.stats();
-  totals.kv_used +=
-      seconds * static_cast<double>(stats.blocks_used) / static_cast<double>(stats.blocks_total);
-  totals.kv_waste += seconds * (1 - static_cast<double>(tokens) / static_cast<double>(slots));
 }
 
 }  // namespace quire

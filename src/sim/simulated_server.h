@@ -2,6 +2,7 @@
 // is computed; outputs end where the traffic says.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -12,6 +13,8 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "core/scheduler.h"
+#include "core/step_pace.h"
+#include "sim/simulated_tier.h"
 
 namespace quire {
 
@@ -41,8 +44,16 @@ struct SimulatedDrafts {
   bool any() const { return !acceptance.empty(); }
 };
 
+// What steps may take, by what they took: told of each, it says what the next ones may.
+using SimulatedPacer = std::function<StepPace(const StepWork& work, Duration time)>;
+
 struct ServerConfig {
   SchedulerConfig scheduler;  // validate() passes
+  StepPace pace;              // of the first step, and of all where nothing makes a pacer
+  std::function<SimulatedPacer()> make_pacer;
+  SimulatedTierConfig tier;  // where scheduler.kv_tier is set
+  // The token at this place of a request's sequence, where it is output.
+  std::function<TokenId(RequestId request_id, std::int64_t place)> output;
   // Of a step with these scheduled rows and total_num_scheduled_tokens; no more is said of it.
   std::function<Duration(const SchedulerOutput&)> step_time;
   SimulatedDrafts drafts;
@@ -63,17 +74,27 @@ struct StepTotals {
   double kv_waste = 0;
 };
 
-// The token at this place of a request's sequence, where it is output.
-TokenId simulated_output(RequestId request_id, std::int64_t place);
+// Adds a step that has been planned and whose result is not known yet; all but `busy`.
+void count_step(const SchedulerOutput& plan, const Scheduler& scheduler, Duration time,
+                StepTotals& totals);
 
 class SimulatedServer {
  public:
   // Both outlive it.
   SimulatedServer(const ServerConfig& config, Pipeline& pipeline)
-      : config_(config), pipeline_(pipeline), scheduler_(config.scheduler) {}
+      : config_(config),
+        pipeline_(pipeline),
+        scheduler_(config.scheduler),
+        tier_(config.tier, {}, 0) {
+    scheduler_.set_pace(config.pace);
+    if (config.make_pacer) pacer_ = config.make_pacer();
+  }
 
   std::size_t load() const { return scheduler_.running().size() + scheduler_.waiting().size(); }
-  Instant next_event() const { return in_flight_ ? end_ : wakes_; }
+  Instant next_event() const {
+    return in_flight_ ? end_ : std::min(wakes_, tier_.next_end().value_or(kNoEvent));
+  }
+  Duration fetch_time() const { return tier_.fetch_time(); }
   const Scheduler& scheduler() const { return scheduler_; }
 
   // A refusal is counted by its cause, in the scheduler's statistics.
@@ -91,11 +112,13 @@ class SimulatedServer {
   bool is_right(RequestId request_id, std::int64_t place, std::size_t draft) const;
   const SchedulerOutput& without_received();
   Duration time_of_step();
-  void measure(Duration time, StepTotals& totals) const;
 
   const ServerConfig& config_;
   Pipeline& pipeline_;
   Scheduler scheduler_;
+  SimulatedTier tier_;
+  TierReport tier_report_;
+  SimulatedPacer pacer_;
   SchedulerOutput plan_;
   SchedulerOutput priced_;
   ModelRunnerOutput output_;
@@ -103,7 +126,8 @@ class SimulatedServer {
   std::vector<TokenId> guesses_;
   std::unordered_set<RequestId> received_;  // whose prompts have come and are not in a step yet
   bool in_flight_ = false;
-  Instant end_{};             // of the step in flight
+  Instant begun_{};  // when the step in flight was planned, and when it ends
+  Instant end_{};
   Instant wakes_ = kNoEvent;  // when there is something to plan
 };
 

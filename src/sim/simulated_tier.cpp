@@ -12,7 +12,7 @@ Status SimulatedTier::begin(const SchedulerOutput& plan, Instant now) {
   for (const BlockFetch& each : plan.block_fetches) {
     if (fetches_.empty() || fetches_.back().id != each.fetch_id) {
       const Instant start = fetches_.empty() ? now : std::max(now, fetches_.back().end);
-      fetches_.push_back({.id = each.fetch_id, .end = start, .blocks = {}});
+      fetches_.push_back({.id = each.fetch_id, .begin = now, .end = start, .blocks = {}});
     }
     fetches_.back().blocks.push_back(each);
     fetches_.back().end += config_.block_time;
@@ -25,17 +25,19 @@ Status SimulatedTier::begin(const SchedulerOutput& plan, Instant now) {
 
 Status SimulatedTier::store(const BlockStore& block) {
   if (config_.max_blocks == 0) return broken_plan("block {} has nowhere to go", block.block_id);
-  const auto content = page(block.block_id);
-  const auto [seen, is_new] =
-      seen_.try_emplace(block.name, std::vector<std::uint64_t>(content.begin(), content.end()));
-  if (!is_new && !std::ranges::equal(seen->second, content)) {
-    return broken_plan("block {} has the name of another content", block.block_id);
+  const auto span = page(block.block_id);
+  std::vector<std::uint64_t> content(span.begin(), span.end());
+  if (block_size_ > 0) {
+    const auto [seen, is_new] = seen_.try_emplace(block.name, content);
+    if (!is_new && seen->second != content) {
+      return broken_plan("block {} has the name of another content", block.block_id);
+    }
   }
   if (random_.chance(config_.loss)) {
     report_.removed.push_back(block.name[0]);
     return {};
   }
-  if (!blocks_.try_emplace(block.name, seen->second).second) return {};
+  if (!blocks_.try_emplace(block.name, std::move(content)).second) return {};
   order_.push_back(block.name);
   if (std::ssize(order_) > config_.max_blocks) forget(order_.front());
   return {};
@@ -58,6 +60,7 @@ bool SimulatedTier::take_report(TierReport& report, Instant now) {
 }
 
 void SimulatedTier::end(const Fetch& fetch, TierReport& report) {
+  fetch_time_ += fetch.end - fetch.begin;
   std::int32_t num_blocks = 0;
   for (const BlockFetch& each : fetch.blocks) {
     const auto found = blocks_.find(each.name);

@@ -28,7 +28,8 @@ struct SimulatedTierConfig {
 
 class SimulatedTier {
  public:
-  // Of an executor's memory: what each token of a page has left, page after page. Borrowed.
+  // Of an executor's memory: what each token of a page has left, page after page. Borrowed. Nothing
+  // where `block_size` is zero: then blocks are names alone.
   SimulatedTier(const SimulatedTierConfig& config, std::span<std::uint64_t> slots,
                 std::size_t block_size)
       : config_(config), slots_(slots), block_size_(block_size), random_(config.seed) {}
@@ -39,10 +40,13 @@ class SimulatedTier {
   bool take_report(TierReport& report, Instant now);
   // When the next fetch ends; nullopt: none is on its way.
   std::optional<Instant> next_end() const;
+  // Of all fetches that have ended, from the plan that asked for it.
+  Duration fetch_time() const { return fetch_time_; }
 
  private:
   struct Fetch {
     FetchId id = 0;
+    Instant begin{};
     Instant end{};
     std::vector<BlockFetch> blocks;
   };
@@ -61,6 +65,7 @@ class SimulatedTier {
   std::unordered_map<BlockName, std::vector<std::uint64_t>, BlockNameHash> seen_;  // ever
   std::deque<BlockName> order_;  // of blocks_, the oldest first
   std::deque<Fetch> fetches_;    // in order
+  Duration fetch_time_{};
   TierReport report_;
 };
 

@@ -139,4 +139,22 @@ Result<StepCostFit> fit_step_cost(std::span<const MeasuredStep> steps) {
                      .mean_error = error / static_cast<double>(used.size())};
 }
 
+StepCost in_proportion(const StepCost& cost, std::span<const MeasuredStep> steps) {
+  double taken = 0;
+  double expected = 0;
+  for (const MeasuredStep& step : steps) {
+    taken += to_seconds(step.time);
+    expected += to_seconds(cost.time_of(step.work));
+  }
+  if (taken <= 0 || expected <= 0) return cost;
+  const auto scaled = [ratio = taken / expected](std::int64_t each) {
+    return static_cast<std::int64_t>(std::llround(static_cast<double>(each) * ratio));
+  };
+  return {.step = scaled(cost.step),
+          .row = scaled(cost.row),
+          .row_keys = scaled(cost.row_keys),
+          .prompt_token = scaled(cost.prompt_token),
+          .prompt_keys = scaled(cost.prompt_keys)};
+}
+
 }  // namespace quire

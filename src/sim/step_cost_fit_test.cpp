@@ -69,5 +69,23 @@ TEST(StepCostFitTest, StepsThatAreAllAlikeAreRefused) {
               testing::HasSubstr("too much alike"));
 }
 
+TEST(StepCostFitTest, InProportionAllStepsTakeWhatTheyTook) {
+  const StepCost cost = {.step = 3'000'000, .row = 200'000, .prompt_token = 90'000};
+  auto steps = measured_by(cost, 0, 200);
+  // Of every fifth step twice the time: a median does not see it, the sum does.
+  double share = 0;
+  double all = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    all += to_seconds(steps[i].time);
+    if (i % 5 == 0) share += to_seconds(steps[i].time);
+    if (i % 5 == 0) steps[i].time *= 2;
+  }
+  const StepCost scaled = in_proportion(cost, steps);
+  EXPECT_NEAR(static_cast<double>(scaled.row), 2e5 * (1 + share / all), 2);
+  EXPECT_NEAR(static_cast<double>(scaled.step), 3e6 * (1 + share / all), 2);
+  EXPECT_EQ(scaled.row_keys, 0);
+  EXPECT_EQ(in_proportion(cost, {}), cost);
+}
+
 }  // namespace
 }  // namespace quire

@@ -9,9 +9,10 @@
 namespace quire {
 namespace {
 
-constexpr std::uint64_t kTrafficVocab = 1U << 20;
+constexpr std::uint64_t kTrafficVocab = kNoOutput;
 // Of what belongs to one arrival alone; ids of pieces come from elsewhere and are mixed alike.
 constexpr std::uint64_t kOwnTokens = 0x4F574E;
+constexpr std::uint64_t kOutputTokens = 0x4F5554;
 
 TokenId made_token(std::uint64_t id, std::uint64_t index) {
   return static_cast<TokenId>(random_bits(id, index) % kTrafficVocab);
@@ -35,7 +36,9 @@ std::int64_t spread_length(RandomStream& random, std::int64_t mean, LengthSpread
 
 std::vector<TokenId> prompt_of(const Traffic& traffic, std::size_t index) {
   const Arrival& arrival = traffic.arrivals[index];
-  if (!arrival.token_ids.empty()) return arrival.token_ids;
+  if (!arrival.token_ids.empty()) {
+    return {arrival.token_ids.begin(), arrival.token_ids.begin() + arrival.input_len};
+  }
   std::vector<TokenId> tokens(static_cast<std::size_t>(arrival.input_len));
   const auto piece_len = static_cast<std::size_t>(traffic.piece_len);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
@@ -45,6 +48,13 @@ std::vector<TokenId> prompt_of(const Traffic& traffic, std::size_t index) {
                     : made_token(mix64(kOwnTokens ^ (std::uint64_t{index} << 24)), i);
   }
   return tokens;
+}
+
+TokenId output_of(const Traffic& traffic, std::size_t index, std::int64_t place) {
+  const std::vector<TokenId>& known = traffic.arrivals[index].token_ids;
+  if (place < std::ssize(known)) return known[static_cast<std::size_t>(place)];
+  return made_token(mix64(kOutputTokens ^ (std::uint64_t{index} + 1)),
+                    static_cast<std::uint64_t>(place));
 }
 
 Traffic make_traffic(const TrafficConfig& config) {

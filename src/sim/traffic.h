@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/request.h"
 
 namespace quire {
 
@@ -18,9 +19,13 @@ struct Arrival {
   std::int32_t input_len = 0;   // >= 1
   std::int32_t output_len = 0;  // >= 1
   std::int32_t priority = 0;
+  // As AddRequest has them.
+  Duration deadline = kDefaultDeadline;
+  std::string user;
+  CacheScope cache_scope;
   // Pieces of Traffic::piece_len tokens that the prompt begins with: equal ids are equal tokens.
   std::vector<std::uint64_t> pieces;
-  std::vector<TokenId> token_ids;  // the prompt itself, where it is known; empty otherwise
+  std::vector<TokenId> token_ids;  // prompt and output, where they are known; empty otherwise
 };
 
 struct Traffic {
@@ -31,6 +36,10 @@ struct Traffic {
 
 // The prompt of an arrival: what no piece says is that of this arrival alone.
 std::vector<TokenId> prompt_of(const Traffic& traffic, std::size_t index);
+// The token at this place of its sequence, behind the prompt.
+TokenId output_of(const Traffic& traffic, std::size_t index, std::int64_t place);
+// More than any of these.
+inline constexpr TokenId kNoOutput = 1 << 20;
 
 // How lengths are spread around their mean.
 enum class LengthSpread : std::uint8_t {

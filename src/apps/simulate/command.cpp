@@ -1,7 +1,6 @@
 // `quire simulate`: a model, devices and traffic in virtual time, under the real scheduler.
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,70 +9,25 @@
 #include <fmt/ranges.h>
 
 #include "apps/commands.h"
-#include "apps/count_option.h"
-#include "apps/event_log_files.h"
-#include "apps/flag_values.h"
 #include "apps/help.h"
-#include "apps/output_file.h"
-#include "apps/plan/plan_flags.h"
-#include "apps/plan/plan_values.h"
-#include "apps/progress.h"
-#include "apps/simulate/report_html.h"
+#include "apps/simulate/run_list.h"
+#include "apps/simulate/simulate_flags.h"
 #include "apps/simulate/simulation.h"
+#include "apps/simulate/what_if.h"
 #include "apps/step_cost_file.h"
 #include "base/file.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {
 
 constexpr std::uint64_t kMaxTraceBytes = 4ULL << 30;
-constexpr std::size_t kMaxSweep = 1000;  // runs
-
-struct SimulateFlags {
-  PlannedModelFlags model;
-  std::string device = "h100";
-  std::string device_file;
-  PlanSettings plan;
-  SimulationSettings settings;
-  TrafficConfig traffic = {.seed = 0, .num_requests = 1000, .qps = 4};
-  std::string spread = "uniform";
-  std::string trace;
-  std::string event_log;
-  std::string step_cost;
-  std::vector<std::string> sweeps;  // "name=value,value"
-  std::string html;
-  bool json = false;
-};
-
-// The arrivals of one's own server: times, prompts and how long outputs became.
-Result<Traffic> traffic_of_log(const std::string& name) {
-  QUIRE_ASSIGN_OR_RETURN(const auto files, event_log_files(name));
-  Traffic traffic;
-  traffic.source = "an event log";
-  Replay replay([&](const Request& request, Instant) {
-    Arrival arrival;
-    arrival.time = request.arrival();
-    arrival.input_len = request.num_prompt_tokens();
-    arrival.output_len = std::max(request.num_output_tokens(), 1);
-    arrival.priority = request.priority();
-    const auto prompt = request.prompt_token_ids();
-    arrival.token_ids.assign(prompt.begin(), prompt.end());
-    traffic.arrivals.push_back(std::move(arrival));
-  });
-  ReplayNotes notes;
-  QUIRE_RETURN_IF_ERROR(replay_files(
-      files, replay, notes, [] { return false; }, [](std::uint64_t, std::uint64_t) {}));
-  if (traffic.arrivals.empty()) {
-    return Status::invalid_argument(fmt::format("{}: no request of the log has ended", name));
-  }
-  std::ranges::stable_sort(traffic.arrivals, {}, &Arrival::time);
-  const Instant first = traffic.arrivals.front().time;
-  for (Arrival& arrival : traffic.arrivals) arrival.time -= first;
-  return traffic;
-}
 
 Result<Traffic> traffic_of(const SimulateFlags& flags, std::int64_t max_len) {
-  if (!flags.event_log.empty()) return traffic_of_log(flags.event_log);
+  if (!flags.event_log.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(RecordedRun run, read_recorded_run(flags.event_log));
+    return std::move(run.traffic);
+  }
   if (!flags.trace.empty()) {
     QUIRE_ASSIGN_OR_RETURN(const std::string text, read_file(flags.trace, kMaxTraceBytes));
     return parse_trace(text, flags.trace);
@@ -95,59 +49,6 @@ Result<Traffic> traffic_of(const SimulateFlags& flags, std::int64_t max_len) {
   return make_traffic(config);
 }
 
-struct SweptSetting {
-  std::string name;
-  std::vector<std::string> values;
-};
-
-Result<std::vector<SweptSetting>> parse_sweeps(const std::vector<std::string>& texts) {
-  std::vector<SweptSetting> sweeps;
-  std::size_t runs = 1;
-  for (const std::string& text : texts) {
-    SweptSetting sweep;
-    const std::size_t equals = std::min(text.find('='), text.size());
-    sweep.name = text.substr(0, equals);
-    std::string rest = text.substr(std::min(equals + 1, text.size()));
-    while (!rest.empty()) {
-      const std::size_t comma = std::min(rest.find(','), rest.size());
-      sweep.values.push_back(rest.substr(0, comma));
-      rest.erase(0, comma + 1);
-      SimulationSettings unused;
-      QUIRE_RETURN_IF_ERROR(set_setting(unused, sweep.name, sweep.values.back()));
-    }
-    if (sweep.values.empty()) {
-      return Status::invalid_argument(
-          fmt::format("--sweep {}: expected NAME=VALUE,VALUE", text),
-          fmt::format("names are {}", fmt::join(setting_names(), ", ")));
-    }
-    runs *= sweep.values.size();
-    if (runs > kMaxSweep) {
-      return Status::invalid_argument(fmt::format("--sweep: more than {} runs", kMaxSweep));
-    }
-    sweeps.push_back(std::move(sweep));
-  }
-  return sweeps;
-}
-
-// The settings of all runs: every value of each with every one of the others.
-Result<std::vector<std::pair<std::vector<std::string>, SimulationSettings>>> all_settings(
-    const std::vector<std::string>& texts, const SimulationSettings& settings) {
-  QUIRE_ASSIGN_OR_RETURN(const std::vector<SweptSetting> sweeps, parse_sweeps(texts));
-  std::vector<std::pair<std::vector<std::string>, SimulationSettings>> all = {{{}, settings}};
-  for (const SweptSetting& sweep : sweeps) {
-    auto before = std::exchange(all, {});
-    for (const auto& one : before) {
-      for (const std::string& value : sweep.values) {
-        auto next = one;
-        next.first.push_back(sweep.name + "=" + value);
-        QUIRE_RETURN_IF_ERROR(set_setting(next.second, sweep.name, value));
-        all.push_back(std::move(next));
-      }
-    }
-  }
-  return all;
-}
-
 // The most good requests a dollar, or a second where there is no price.
 double worth_of(const SimulatedRun& run) {
   const SimulationSummary& summary = run.summary;
@@ -167,78 +68,29 @@ std::string best_text(const std::vector<SimulatedRun>& runs) {
 }
 
 void print_sweep(const std::vector<SimulatedRun>& runs) {
-  fmt::print("{:<44}{:>11}{:>12}{:>12}{:>12}{:>12}{:>8}{:>8}{:>8}{:>9}{:>12}\n", "settings",
-             "tokens/s", "TTFT p50", "TTFT p99", "TPOT p50", "TPOT p99", "good", "hits", "waste",
-             "preempt.", "USD/million");
+  fmt::print("{}", run_table_head());
   for (const SimulatedRun& run : runs) {
-    const SimulationSummary& summary = run.summary;
-    fmt::print(
-        "{:<44}{:>11.1f}{:>12}{:>12}{:>12}{:>12}{:>7.1f}%{:>7.1f}%{:>7.1f}%{:>9}{:>12}\n",
-        fmt::format("{}", fmt::join(run.labels, " ")), summary.output_tokens_per_s,
-        time_text(summary.ttft_s.p50), time_text(summary.ttft_s.p99), time_text(summary.tpot_s.p50),
-        time_text(summary.tpot_s.p99), summary.good_share * 100, summary.hit_rate * 100,
-        summary.kv_waste * 100, summary.num_preemptions,
-        summary.usd_per_million_output ? fmt::format("{:.3f}", *summary.usd_per_million_output)
-                                       : "-");
+    fmt::print("{}", run_table_row(fmt::format("{}", fmt::join(run.labels, " ")), run.summary));
   }
   fmt::print("\n{}\n", best_text(runs));
 }
 
-Status run_simulate(const SimulateFlags& flags) {
-  QUIRE_ASSIGN_OR_RETURN(DeviceCatalog catalog, DeviceCatalog::builtin());
-  if (!flags.device_file.empty()) QUIRE_RETURN_IF_ERROR(catalog.add_file(flags.device_file));
-  QUIRE_RETURN_IF_ERROR(check_dtype(flags.model.dtype));
-  QUIRE_ASSIGN_OR_RETURN(const PlanDevice device, catalog.find(flags.device));
-  SimulationSettings settings = flags.settings;
-  if (!flags.step_cost.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(settings.step_cost, read_step_cost(flags.step_cost));
-  }
-  QUIRE_ASSIGN_OR_RETURN(const auto all, all_settings(flags.sweeps, settings));
-  QUIRE_ASSIGN_OR_RETURN(
-      const PlannedModel model,
-      open_planned_model(flags.model.model, flags.model.dtype, flags.model.max_model_len));
-  QUIRE_ASSIGN_OR_RETURN(const Traffic traffic, traffic_of(flags, model.max_len));
-  const std::string what = fmt::format("{} on {}, {} requests ({})", model.name, device.title,
-                                       traffic.arrivals.size(), traffic.source);
-  std::optional<OutputFile> html;
-  if (!flags.html.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(html, OutputFile::create(flags.html));
-  }
-  SimulationPage page(what, provenance());
-  std::vector<SimulatedRun> runs;
-  ProgressBar bar("simulating", "requests");
-  const auto num_requests = static_cast<double>(traffic.arrivals.size());
-  for (const auto& [labels, chosen] : all) {
-    const auto note = fmt::format("{}", fmt::join(labels, " "));
-    auto outcome = simulate(model, device, flags.plan, chosen, traffic, [&](std::size_t ended) {
-      bar.update(static_cast<double>(ended), num_requests, note);
-    });
-    bar.clear();
-    QUIRE_RETURN_IF_ERROR(outcome.status());
-    runs.push_back({.labels = labels, .summary = std::move(outcome->summary)});
-    if (html) page.add(runs.back(), outcome->requests);
-  }
-  if (html) {
-    QUIRE_RETURN_IF_ERROR(html->write(page.html(runs, runs.size() > 1 ? best_text(runs) : "")));
-    QUIRE_RETURN_IF_ERROR(html->close());
-  }
+json::array to_json(const std::vector<SimulatedRun>& runs) {
+  json::array list;
+  for (const SimulatedRun& run : runs) list.push_back(to_json(run));
+  return list;
+}
+
+void print_runs(const SimulateFlags& flags, const std::string& what, json::object report,
+                const std::vector<SimulatedRun>& runs) {
   if (flags.json) {
-    json::array list;
-    for (const SimulatedRun& run : runs) {
-      json::object each = to_json(run.summary);
-      each["settings"] = json::array(run.labels.begin(), run.labels.end());
-      list.push_back(std::move(each));
-    }
-    json::object report = {{"model", model.name},
-                           {"device", device.name},
-                           {"traffic", traffic.source},
-                           {"runs", std::move(list)}};
+    report["runs"] = to_json(runs);
     if (runs.size() > 1) {
       const SimulatedRun& best = best_of(runs);
       report["best"] = json::array(best.labels.begin(), best.labels.end());
     }
     fmt::print("{}\n", json::serialize(report));
-    return {};
+    return;
   }
   fmt::print("{}\n\n", what);
   if (runs.size() == 1) {
@@ -246,104 +98,140 @@ Status run_simulate(const SimulateFlags& flags) {
   } else {
     print_sweep(runs);
   }
+}
+
+Result<SimulationSettings> settings_of(const SimulateFlags& flags) {
+  SimulationSettings settings = flags.settings;
+  if (!flags.step_cost.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(settings.step_cost, read_step_cost(flags.step_cost));
+  }
+  return settings;
+}
+
+Status run_simulate(const SimulateFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(DeviceCatalog catalog, DeviceCatalog::builtin());
+  if (!flags.device_file.empty()) QUIRE_RETURN_IF_ERROR(catalog.add_file(flags.device_file));
+  QUIRE_RETURN_IF_ERROR(check_dtype(flags.model.dtype));
+  QUIRE_ASSIGN_OR_RETURN(const PlanDevice device, catalog.find(flags.device));
+  QUIRE_ASSIGN_OR_RETURN(const SimulationSettings settings, settings_of(flags));
+  QUIRE_ASSIGN_OR_RETURN(const auto all, sweep_settings(flags.sweeps, settings));
+  QUIRE_ASSIGN_OR_RETURN(
+      const PlannedModel model,
+      open_planned_model(flags.model.model, flags.model.dtype, flags.model.max_model_len));
+  QUIRE_ASSIGN_OR_RETURN(const Traffic traffic, traffic_of(flags, model.max_len));
+  const std::string what = fmt::format("{} on {}, {} requests ({})", model.name, device.title,
+                                       traffic.arrivals.size(), traffic.source);
+  RunList list(what, traffic.arrivals.size());
+  QUIRE_RETURN_IF_ERROR(list.open_page(flags.html));
+  for (const SweptSettings& swept : all) {
+    const RunList::Simulate run = [&](const auto& progress) {
+      return simulate(model, device, flags.plan, swept.settings, traffic, progress);
+    };
+    QUIRE_RETURN_IF_ERROR(list.add(swept.labels, run));
+  }
+  QUIRE_RETURN_IF_ERROR(list.close_page(list.runs().size() > 1 ? best_text(list.runs()) : ""));
+  print_runs(flags, what,
+             {{"model", model.name}, {"device", device.name}, {"traffic", traffic.source}},
+             list.runs());
   return {};
 }
 
-void add_named_setting(CLI::App& app, const std::string& name, std::string& target,
-                       const std::string& description, std::vector<std::string> choices = {}) {
-  if (choices.empty()) choices = setting_choices(name.substr(2));
-  app.add_option(name, target, description)
-      ->type_name("NAME")
-      ->check(one_of(std::move(choices)))
-      ->capture_default_str();
+// Of a run that was recorded: what its steps take, from the log itself if nothing else says so.
+Result<StepCostFit> step_cost_of(const RecordedRun& run, const SimulationSettings& settings) {
+  if (settings.step_cost) return StepCostFit{.cost = *settings.step_cost};
+  auto fit = fit_step_cost(run.steps);
+  if (fit.ok()) {
+    fit->cost = in_proportion(fit->cost, run.steps);
+    return fit;
+  }
+  return Status{fit.status().code(), fit.status().message(),
+                "measure what steps cost: quire bench calibrate --output costs.json, then "
+                "--step-cost costs.json"};
 }
 
-void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
-  app.add_option("--tp", settings.tp, "Number of devices of one server")
-      ->type_name("N")
-      ->check(whole_number(1, 1024))
-      ->capture_default_str();
-  app.add_option("--pp", settings.pp,
-                 "Stages of a server, of --tp devices and an equal part of the layers each")
-      ->type_name("N")
-      ->check(whole_number(1, 1024))
-      ->capture_default_str();
-  app.add_option("--replicas", settings.replicas, "Servers behind a router")
-      ->type_name("N")
-      ->check(whole_number(1, 1024))
-      ->capture_default_str();
-  app.add_option("--prefill-replicas", settings.prefill_replicas,
-                 "Of --replicas, those that compute prompts and hand them over to the others; 0: "
-                 "each does both")
-      ->type_name("N")
-      ->check(whole_number(0, 1023))
-      ->capture_default_str();
-  app.add_option_function<double>(
-         "--transfer-gbs",
-         [&settings](double gigabytes) { settings.transfer_bandwidth = gigabytes * 1e9; },
-         "GB/s at which a device hands keys and values to another server, or hidden states to "
-         "the next stage")
-      ->type_name("NUMBER")
-      ->check(number(0, 1e6, /*above=*/true))
-      ->default_str("50");
-  add_named_setting(app, "--router", settings.router, "How requests are distributed to servers");
-  add_named_setting(app, "--batching", settings.batching, "When requests may join a batch");
-  add_named_setting(app, "--kv", settings.kv,
-                    "How the KV cache is allocated: in blocks, or reserved in one piece for the "
-                    "longest sequence");
-  add_named_setting(app, "--scheduling-policy", settings.policy,
-                    "Which waiting request starts first");
-  app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", settings.prefix_caching,
-               "Reuse prefixes that were computed before (on)");
-  app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", settings.chunked_prefill,
-               "Spread long prompts over steps (on)");
-  add_count(app, "--max-num-seqs", settings.max_num_seqs, "Maximum number of sequences in a step",
-            1, 65536);
-  add_count(app, "--max-num-batched-tokens", settings.max_num_batched_tokens,
-            "Maximum number of tokens in a step", 1, 1 << 24);
-  add_count(app, "--block-size", settings.block_size, "Tokens of a KV block", 1, 4096);
-  add_count(app, "--kv-tokens", settings.kv_tokens,
-            "Tokens in a server's KV cache (default: as many as fit into the memory)", 1, 1 << 30);
-  add_count(app, "--num-speculative-tokens", settings.num_speculative_tokens,
-            "Drafts of each sequence in each step (speculation)", 0, 32);
-  app.add_option("--speculative-acceptance", settings.acceptance,
-                 "How often the draft at each place is right, where those before it are; the last "
-                 "counts for further places, too")
-      ->type_name("SHARE,...")
-      ->delimiter(',')
-      ->check(number(0, 1));
-  add_seconds(app, "--draft-time", settings.draft_s,
-              "Time to make one draft for every sequence of a step: 2ms (default: none)");
-  add_seconds(app, "--ttft", settings.ttft_s,
-              "Goodput counts requests with their first token in this time: 1s, 300ms");
-  add_seconds(app, "--tpot", settings.tpot_s,
-              "Goodput counts requests with this mean time per further token: 50ms");
+// With what the command line changes, and every value of its sweeps.
+Result<std::vector<SweptSettings>> changed_settings(const SimulateFlags& flags,
+                                                    SimulationSettings settings) {
+  for (const std::string& change : flags.changes) {
+    const std::size_t equals = change.find('=');
+    QUIRE_RETURN_IF_ERROR(
+        set_setting(settings, change.substr(0, equals), change.substr(equals + 1)));
+  }
+  QUIRE_ASSIGN_OR_RETURN(auto all, sweep_settings(flags.sweeps, settings));
+  for (SweptSettings& each : all) {
+    each.labels.insert(each.labels.begin(), flags.changes.begin(), flags.changes.end());
+  }
+  if (flags.changes.empty() && flags.sweeps.empty()) all.clear();
+  return all;
 }
 
-void add_traffic_flags(CLI::App& app, SimulateFlags& flags) {
-  app.add_option("--trace", flags.trace,
-                 "File of arrivals, in the format of Azure's or Mooncake's public traces")
-      ->type_name("FILE");
-  app.add_option("--event-log", flags.event_log,
-                 "Arrivals from a server's event log (quire serve --event-log)")
-      ->type_name("FILE")
-      ->excludes("--trace");
-  add_count(app, "--num-requests", flags.traffic.num_requests, "Number of synthetic requests", 1,
-            100'000'000);
-  app.add_option("--qps", flags.traffic.qps, "Requests per second, at random times; 0: all at once")
-      ->type_name("NUMBER")
-      ->check(number(0, 1e6))
-      ->capture_default_str();
-  add_count(app, "--input-len", flags.plan.input_len, "Mean number of tokens of a prompt", 1,
-            1 << 24);
-  add_count(app, "--output-len", flags.plan.output_len, "Mean number of tokens of an output", 1,
-            1 << 24);
-  add_named_setting(app, "--length-spread", flags.spread, "How lengths vary around their mean",
-                    {"fixed", "uniform", "geometric"});
-  add_count(app, "--num-prefixes", flags.traffic.num_prefixes,
-            "Number of shared prefixes before the prompts; 0: none", 0, 1 << 24);
-  add_count(app, "--prefix-len", flags.traffic.prefix_len, "Tokens of a shared prefix", 0, 1 << 24);
-  add_count(app, "--seed", flags.traffic.seed, "Seed of the traffic", 0, 1LL << 40);
+void print_what_if(const std::string& what, const StepCostFit& fit, const RecordedRun& recorded,
+                   const std::vector<SimulatedRun>& runs) {
+  fmt::print("{}\n", what);
+  if (fit.mean_error > 0) {
+    fmt::print("steps cost what the log's {} did; one by one they are off by {:.1f}% on average\n",
+               recorded.steps.size(), fit.mean_error * 100);
+  }
+  for (const std::string& note : recorded.notes) fmt::print("note: {}\n", note);
+  fmt::print("\n{}", run_table_head());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    fmt::print("{}",
+               run_table_row(fmt::format("{}", fmt::join(runs[i].labels, " ")), runs[i].summary));
+    if (i == 0) continue;
+    fmt::print("{}", run_table_change(i == 1 ? "  against the recorded run"
+                                             : "  against the same settings simulated",
+                                      runs[i == 1 ? 0 : 1].summary, runs[i].summary));
+  }
+}
+
+void print_what_if_json(const SimulateFlags& flags, const StepCostFit& fit,
+                        const RecordedRun& recorded, const std::vector<SimulatedRun>& runs) {
+  json::object report = {
+      {"event_log", flags.event_log},
+      {"traffic", recorded.traffic.source},
+      {"step_cost", step_cost_json(fit)},
+      {"notes", json::array(recorded.notes.begin(), recorded.notes.end())},
+      {"recorded", to_json(runs[0].summary)},
+      {"simulated", to_json(runs[1].summary)},
+      {"runs", to_json(std::vector<SimulatedRun>(runs.begin() + 2, runs.end()))}};
+  fmt::print("{}\n", json::serialize(report));
+}
+
+Status run_what_if(const SimulateFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(const SimulationSettings given, settings_of(flags));
+  QUIRE_ASSIGN_OR_RETURN(const RecordedRun recorded, read_recorded_run(flags.event_log));
+  QUIRE_ASSIGN_OR_RETURN(const StepCostFit fit, step_cost_of(recorded, given));
+  SimulationSettings same = recorded_settings(recorded, given);
+  same.step_cost = fit.cost;
+  QUIRE_ASSIGN_OR_RETURN(const auto all, changed_settings(flags, same));
+  const std::size_t num_requests = recorded.traffic.arrivals.size();
+  const std::string what =
+      fmt::format("{} requests of {}", num_requests, printable(flags.event_log));
+  const auto usd = flags.plan.usd_per_hour;
+  RunList list(what, num_requests);
+  QUIRE_RETURN_IF_ERROR(list.open_page(flags.html));
+  const RunList::Simulate as_recorded = [&](const auto&) -> Result<SimulationOutcome> {
+    return recorded_outcome(recorded, same, usd);
+  };
+  QUIRE_RETURN_IF_ERROR(list.add({"recorded"}, as_recorded));
+  const auto simulate = [&](const std::vector<std::string>& labels,
+                            const SimulationSettings& settings) {
+    const RunList::Simulate run = [&](const auto& progress) {
+      return simulate_recorded(recorded, settings, usd, progress);
+    };
+    return list.add(labels, run);
+  };
+  QUIRE_RETURN_IF_ERROR(simulate({"same settings, simulated"}, same));
+  for (const SweptSettings& each : all) {
+    QUIRE_RETURN_IF_ERROR(simulate(each.labels, each.settings));
+  }
+  QUIRE_RETURN_IF_ERROR(list.close_page("The first of them is what was recorded."));
+  if (flags.json) {
+    print_what_if_json(flags, fit, recorded, list.runs());
+  } else {
+    print_what_if(what, fit, recorded, list.runs());
+  }
+  return {};
 }
 
 }  // namespace
@@ -352,37 +240,16 @@ Command add_simulate(CLI::App& app) {
   auto flags = std::make_shared<SimulateFlags>();
   set_help(app, {{{"quire simulate config.json --device h100 --qps 8 --ttft 1s --tpot 50ms",
                    "what users would see with a model on other devices"},
-                  {"quire simulate config.json --trace trace.csv --sweep replicas=1,2,4",
-                   "how many servers a recorded load needs"}}});
-  add_planned_model(app, flags->model, flags->plan.kv_dtype);
-  app.add_option("--device", flags->device, "Device of the catalogue (quire plan --list-devices)")
-      ->type_name("NAME")
-      ->capture_default_str();
-  app.add_option("--devices", flags->device_file,
-                 "File with more devices, in the format of quire plan --list-devices --json")
-      ->type_name("FILE");
-  app.add_option("--price-per-hour", flags->plan.usd_per_hour,
-                 "USD per device and hour, instead of the catalogue's price")
-      ->type_name("NUMBER")
-      ->check(number(0, 1e6, /*above=*/true));
-  app.add_option("--gpu-memory-utilization", flags->plan.capacity.utilization,
-                 "Share of a device's memory that may be used")
-      ->type_name("SHARE")
-      ->check(number(0, 1, /*above=*/true))
-      ->capture_default_str();
-  add_setting_flags(app, flags->settings);
-  add_traffic_flags(app, *flags);
-  app.add_option(
-         "--step-cost", flags->step_cost,
-         "Costs of steps measured by quire bench calibrate, instead of the device's roofline")
-      ->type_name("FILE");
-  app.add_option("--sweep", flags->sweeps,
-                 "Run with each of these values, name=value,value; several flags: all combinations")
-      ->type_name("NAME=VALUE,...");
-  app.add_option("--html", flags->html, "Write a page with charts into this file")
-      ->type_name("FILE");
-  app.add_flag("--json", flags->json, "Print one JSON object");
-  return [flags] { return run_simulate(*flags); };
+                  {"quire simulate --event-log run --max-num-seqs 16",
+                   "what a server would have done with another setting"}}});
+  add_simulate_flags(app, *flags);
+  return [flags, &app]() -> Status {
+    const bool what_if = !flags->event_log.empty() && flags->model.model.empty();
+    if (!what_if) return run_simulate(*flags);
+    QUIRE_RETURN_IF_ERROR(check_flags_of_what_if(app));
+    flags->changes = named_settings(app);
+    return run_what_if(*flags);
+  };
 }
 
 }  // namespace quire

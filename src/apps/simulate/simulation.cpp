@@ -1,99 +1,22 @@
 #include "apps/simulate/simulation.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "apps/count_option.h"
 #include "apps/plan/plan_values.h"
 #include "base/checked.h"
-#include "base/printable.h"
 #include "engine/engine_args.h"
 #include "engine/engine_sizing.h"
+#include "engine/step_pacer.h"
 
 namespace quire {
 namespace {
 
 constexpr std::int64_t kMostPages = std::numeric_limits<std::int32_t>::max() / 2;
-
-struct NamedChoice {
-  std::string_view setting;
-  std::array<std::string_view, 4> values;  // those that are not empty
-};
-
-constexpr std::array<NamedChoice, 6> kNamedChoices = {{
-    {"scheduling-policy", {"fcfs", "priority", "shortest", "longest-prefix"}},
-    {"batching", {"continuous", "static", "dynamic"}},
-    {"kv", {"paged", "reserved"}},
-    {"router", {"round-robin", "least-loaded", "prefix"}},
-    {"enable-prefix-caching", {"on", "off"}},
-    {"enable-chunked-prefill", {"on", "off"}},
-}};
-
-}  // namespace
-
-std::vector<std::string> setting_choices(std::string_view name) {
-  const auto choice = std::ranges::find(kNamedChoices, name, &NamedChoice::setting);
-  std::vector<std::string> values;
-  for (const std::string_view value : choice->values) {
-    if (!value.empty()) values.emplace_back(value);
-  }
-  return values;
-}
-
-namespace {
-
-Status set_named(SimulationSettings& settings, const NamedChoice& choice,
-                 const std::string& value) {
-  if (value.empty() || std::ranges::find(choice.values, value) == choice.values.end()) {
-    return Status::invalid_argument(
-        fmt::format("{}: expected one of {}, found \"{}\"", choice.setting,
-                    fmt::join(setting_choices(choice.setting), ", "), printable(value)));
-  }
-  if (choice.setting == "scheduling-policy") settings.policy = value;
-  if (choice.setting == "batching") settings.batching = value;
-  if (choice.setting == "kv") settings.kv = value;
-  if (choice.setting == "router") settings.router = value;
-  if (choice.setting == "enable-prefix-caching") settings.prefix_caching = value == "on";
-  if (choice.setting == "enable-chunked-prefill") settings.chunked_prefill = value == "on";
-  return {};
-}
-
-struct CountSetting {
-  std::string_view name;
-  std::int64_t least = 1;
-};
-
-constexpr std::array<CountSetting, 9> kCountSettings = {{{"max-num-seqs"},
-                                                         {"max-num-batched-tokens"},
-                                                         {"block-size"},
-                                                         {"replicas"},
-                                                         {"prefill-replicas", 0},
-                                                         {"tp"},
-                                                         {"pp"},
-                                                         {"kv-tokens"},
-                                                         {"num-speculative-tokens", 0}}};
-
-void set_counted(SimulationSettings& settings, std::string_view name, std::int64_t value) {
-  if (name == "max-num-seqs") settings.max_num_seqs = value;
-  if (name == "max-num-batched-tokens") settings.max_num_batched_tokens = value;
-  if (name == "block-size") settings.block_size = value;
-  if (name == "replicas") settings.replicas = static_cast<int>(value);
-  if (name == "prefill-replicas") settings.prefill_replicas = static_cast<int>(value);
-  if (name == "tp") settings.tp = static_cast<int>(value);
-  if (name == "pp") settings.pp = static_cast<int>(value);
-  if (name == "num-speculative-tokens") settings.num_speculative_tokens = value;
-  if (name == "kv-tokens") settings.kv_tokens = value;
-}
-
-Batching batching_of(const std::string& name) {
-  if (name == "static") return Batching::kStatic;
-  return name == "dynamic" ? Batching::kDynamic : Batching::kContinuous;
-}
 
 RouterPolicy router_of(const std::string& name) {
   if (name == "least-loaded") return RouterPolicy::kLeastLoaded;
@@ -124,6 +47,27 @@ Status size_pool(const PlannedModel& model, const DevicePlan& plan,
   return {};
 }
 
+// The files of KV blocks of one server, which have the parts of all its devices.
+Result<SimulatedTierConfig> tier_of(const DevicePlan& plan, const SimulationSettings& settings,
+                                    const SchedulerConfig& scheduler) {
+  SimulatedTierConfig tier;
+  if (settings.kv_offloading_size == 0) return tier;
+  if (!scheduler.enable_prefix_caching || scheduler.kv_groups.size() > 1 ||
+      !scheduler.kv_groups.front().keeps_all()) {
+    return Status::invalid_argument(
+        "--kv-offloading-size: only KV blocks of a prefix cache go to files, of a model whose "
+        "layers all keep the keys and values of all tokens",
+        "leave it out");
+  }
+  const double block_bytes =
+      plan.footprint.kv_bytes_per_token() * plan.tp * static_cast<double>(scheduler.block_size);
+  tier.max_blocks =
+      static_cast<std::int64_t>(settings.kv_offloading_size * (1 << 30) / block_bytes);
+  tier.block_time =
+      Duration(static_cast<Duration::rep>(block_bytes / (settings.kv_offload_gbs * 1e9) * 1e9));
+  return tier;
+}
+
 Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan& plan,
                                      const SimulationSettings& settings, std::size_t num_requests) {
   SchedulerConfig scheduler;
@@ -139,10 +83,8 @@ Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan
   scheduler.enable_prefix_caching = settings.prefix_caching && !reserved;
   scheduler.enable_chunked_prefill = settings.chunked_prefill;
   QUIRE_ASSIGN_OR_RETURN(scheduler.policy, parse_policy(settings.policy));
-  scheduler.batching = batching_of(settings.batching);
-  if (scheduler.batching == Batching::kDynamic) {
-    scheduler.max_batch_delay = std::chrono::milliseconds(100);
-  }
+  QUIRE_ASSIGN_OR_RETURN(scheduler.batching, parse_batching(settings.batching));
+  if (scheduler.batching == Batching::kDynamic) scheduler.max_batch_delay = kSimulatedBatchDelay;
   scheduler.max_queued = static_cast<std::int32_t>(
       std::min<std::size_t>(num_requests + 1, std::numeric_limits<std::int32_t>::max()));
   QUIRE_RETURN_IF_ERROR(size_pool(model, plan, settings, scheduler));
@@ -203,12 +145,14 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
   std::vector<double> latency;
   std::int64_t good = 0;
   double inputs = 0;
+  double cached = 0;
   double outputs = 0;
   for (const SimulatedRequest& each : result.requests) {
     ttft.push_back(each.ttft_s());
     if (each.output_len > 1) tpot.push_back(each.tpot_s());
     latency.push_back(to_seconds(each.end - each.arrival));
     inputs += each.input_len;
+    cached += each.num_cached_tokens;
     outputs += each.output_len;
     const bool first = !settings.ttft_s || each.ttft_s() <= *settings.ttft_s;
     const bool further = !settings.tpot_s || each.tpot_s() <= *settings.tpot_s;
@@ -233,10 +177,15 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
   summary.occupancy = result.running / fleet.stage_scheduler().max_num_seqs;
   summary.kv_used = result.kv_used;
   summary.kv_waste = result.kv_waste;
-  summary.hit_rate = result.prefix_cache_queries > 0
-                         ? static_cast<double>(result.prefix_cache_hits) /
-                               static_cast<double>(result.prefix_cache_queries)
-                         : 0;
+  summary.hit_rate = inputs > 0 ? cached / inputs : 0;
+  summary.fetched_rate =
+      inputs > 0 ? static_cast<double>(result.prompt_tokens_fetched) / inputs : 0;
+  summary.num_kv_fetches = result.num_kv_fetches;
+  summary.blocks_fetched = result.blocks_fetched;
+  summary.blocks_offloaded = result.blocks_offloaded;
+  if (result.num_kv_fetches > 0) {
+    summary.fetch_s = to_seconds(result.fetch_time) / static_cast<double>(result.num_kv_fetches);
+  }
   summary.longest_step_s = to_seconds(result.longest_step);
   summary.num_steps = result.num_steps;
   summary.num_preemptions = result.num_preemptions;
@@ -254,30 +203,25 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
 
 }  // namespace
 
-Status set_setting(SimulationSettings& settings, const std::string& name,
-                   const std::string& value) {
-  for (const NamedChoice& choice : kNamedChoices) {
-    if (choice.setting == name) return set_named(settings, choice, value);
+Status set_servers(const SimulationSettings& settings, FleetConfig& fleet) {
+  fleet.num_servers = settings.replicas;
+  fleet.num_prefill_servers = settings.prefill_replicas;
+  fleet.pipeline_stages = settings.pp;
+  fleet.router = router_of(settings.router);
+  QUIRE_ASSIGN_OR_RETURN(fleet.drafts, drafts_of(settings));
+  fleet.pace = settings.pace;
+  if (settings.max_step_ms == 0) return {};
+  std::optional<Duration> max_step;
+  if (settings.max_step_ms) {
+    max_step = Duration(static_cast<Duration::rep>(*settings.max_step_ms * 1e6));
   }
-  const auto setting = std::ranges::find(kCountSettings, name, &CountSetting::name);
-  if (setting == kCountSettings.end()) {
-    return Status::invalid_argument(fmt::format("\"{}\" is no setting of a sweep", printable(name)),
-                                    fmt::format("use one of {}", fmt::join(setting_names(), ", ")));
-  }
-  const auto count = parse_count(value);
-  if (!count.ok() || *count < setting->least || *count > (1LL << 30)) {
-    return Status::invalid_argument(fmt::format("{}: expected a count of {} to {}, found {}", name,
-                                                setting->least, 1LL << 30, printable(value)));
-  }
-  set_counted(settings, name, *count);
+  fleet.make_pacer = [max_step]() -> SimulatedPacer {
+    return [pacer = StepPacer(max_step)](const StepWork& work, Duration time) mutable {
+      pacer.measured(work, time);
+      return pacer.pace();
+    };
+  };
   return {};
-}
-
-std::vector<std::string> setting_names() {
-  std::vector<std::string> names;
-  for (const CountSetting& setting : kCountSettings) names.emplace_back(setting.name);
-  for (const NamedChoice& choice : kNamedChoices) names.emplace_back(choice.setting);
-  return names;
 }
 
 Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& device,
@@ -296,12 +240,9 @@ Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& 
   QUIRE_ASSIGN_OR_RETURN(SchedulerConfig scheduler,
                          scheduler_of(model, plan, settings, traffic.arrivals.size()));
   FleetConfig fleet;
+  QUIRE_ASSIGN_OR_RETURN(fleet.tier, tier_of(plan, settings, scheduler));
   fleet.scheduler = std::move(scheduler);
-  fleet.num_servers = settings.replicas;
-  fleet.num_prefill_servers = settings.prefill_replicas;
-  fleet.pipeline_stages = settings.pp;
-  fleet.router = router_of(settings.router);
-  QUIRE_ASSIGN_OR_RETURN(fleet.drafts, drafts_of(settings));
+  QUIRE_RETURN_IF_ERROR(set_servers(settings, fleet));
   fleet.progress = progress;
   fleet.step_time = [&plan, &settings](const SchedulerOutput& step) {
     const Duration computes = settings.step_cost ? settings.step_cost->time_of(work_of(step))
@@ -311,9 +252,22 @@ Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& 
   fleet.transfer_time = [&plan, &settings](std::int64_t num_tokens) {
     return transfer_time(plan, settings, num_tokens);
   };
+  return run_simulation(fleet, settings, plan.usd_per_hour, traffic);
+}
+
+Result<SimulationOutcome> run_simulation(const FleetConfig& fleet,
+                                         const SimulationSettings& settings,
+                                         std::optional<double> usd_per_hour,
+                                         const Traffic& traffic) {
   QUIRE_ASSIGN_OR_RETURN(const FleetResult result, simulate_fleet(fleet, traffic));
+  return outcome_of(result, fleet, settings, usd_per_hour);
+}
+
+SimulationOutcome outcome_of(const FleetResult& result, const FleetConfig& fleet,
+                             const SimulationSettings& settings,
+                             std::optional<double> usd_per_hour) {
   SimulationOutcome outcome;
-  outcome.summary = summarize(result, settings, fleet, plan.usd_per_hour);
+  outcome.summary = summarize(result, settings, fleet, usd_per_hour);
   outcome.requests.reserve(result.requests.size());
   for (const SimulatedRequest& each : result.requests) {
     outcome.requests.push_back({.arrival = to_seconds(each.arrival),
@@ -344,6 +298,11 @@ json::object to_json(const SimulationSummary& summary) {
           {"kv_used", summary.kv_used},
           {"kv_waste", summary.kv_waste},
           {"hit_rate", summary.hit_rate},
+          {"fetched_rate", summary.fetched_rate},
+          {"num_kv_fetches", summary.num_kv_fetches},
+          {"blocks_fetched", summary.blocks_fetched},
+          {"blocks_offloaded", summary.blocks_offloaded},
+          {"fetch_s", summary.fetch_s},
           {"longest_step_s", summary.longest_step_s},
           {"num_steps", summary.num_steps},
           {"num_preemptions", summary.num_preemptions},
@@ -384,6 +343,13 @@ std::string summary_text(const SimulationSummary& summary) {
                                "without a token",
                                summary.kv_tokens, summary.kv_used * 100, summary.kv_waste * 100));
   line("prefix cache", fmt::format("{:.1f}% of prompt tokens found", summary.hit_rate * 100));
+  if (summary.blocks_offloaded > 0) {
+    line("files",
+         fmt::format("{:.1f}% of prompt tokens read, {} blocks written, {} read in {} "
+                     "fetches of {} on average",
+                     summary.fetched_rate * 100, summary.blocks_offloaded, summary.blocks_fetched,
+                     summary.num_kv_fetches, time_text(summary.fetch_s)));
+  }
   line("in vain",
        fmt::format("{} preemptions, {} tokens computed again, {} thrown away",
                    summary.num_preemptions, summary.tokens_recomputed, summary.tokens_discarded));

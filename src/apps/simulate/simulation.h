@@ -2,55 +2,22 @@
 // comes out in numbers.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "apps/charts/request_charts.h"
 #include "apps/plan/device_plan.h"
+#include "apps/simulate/settings.h"
 #include "apps/statistics.h"
 #include "base/json.h"
 #include "base/status.h"
-#include "core/step_pace.h"
 #include "sim/fleet.h"
 
 namespace quire {
-
-struct SimulationSettings {
-  int tp = 1;
-  int pp = 1;
-  std::int64_t max_num_seqs = 256;
-  std::int64_t max_num_batched_tokens = 2048;
-  std::int64_t block_size = 16;
-  std::optional<std::int64_t> kv_tokens;  // of a server's KV cache; else what the memory leaves
-  bool prefix_caching = true;
-  bool chunked_prefill = true;
-  std::string policy = "fcfs";
-  std::string batching = "continuous";
-  std::string kv = "paged";
-  int replicas = 1;
-  int prefill_replicas = 0;  // of these, those that compute prompts alone
-  std::string router = "round-robin";
-  // From a server or a stage to another, in bytes a second of each device.
-  double transfer_bandwidth = 50e9;
-  std::int64_t num_speculative_tokens = 0;
-  // Of the draft at each place, how often it is right where those before it were; the last counts
-  // for those behind it, too.
-  std::vector<double> acceptance = {};
-  std::optional<double> draft_s;  // to make a draft for each sequence of a step
-  std::optional<double> ttft_s;   // what a request must keep to be a good one
-  std::optional<double> tpot_s;
-  std::optional<StepCost> step_cost;  // measured; else the device's roofline
-};
-
-// What a sweep may change, by the flag's name; whole numbers or names, as flags take them.
-// kInvalidArgument naming what is wrong.
-Status set_setting(SimulationSettings& settings, const std::string& name, const std::string& value);
-std::vector<std::string> setting_names();
-std::vector<std::string> setting_choices(std::string_view name);  // of one that takes names
 
 struct SimulationSummary {
   std::int64_t num_requests = 0;  // that ended
@@ -69,7 +36,12 @@ struct SimulationSummary {
   double occupancy = 0;   // of max_num_seqs, while they do
   double kv_used = 0;
   double kv_waste = 0;
-  double hit_rate = 0;  // of prompt tokens, those found in the prefix cache
+  double hit_rate = 0;      // of prompt tokens, those found in the prefix cache, or in files
+  double fetched_rate = 0;  // of these, the ones from files
+  std::int64_t num_kv_fetches = 0;
+  std::int64_t blocks_fetched = 0;
+  std::int64_t blocks_offloaded = 0;
+  double fetch_s = 0;  // mean time of a fetch
   double longest_step_s = 0;
   std::int64_t num_steps = 0;
   std::int64_t num_preemptions = 0;
@@ -86,6 +58,23 @@ struct SimulationOutcome {
   SimulationSummary summary;
   std::vector<RequestTimes> requests;  // in order of their ends
 };
+
+// A dynamic batch that is simulated waits so long for more requests.
+inline constexpr Duration kSimulatedBatchDelay = std::chrono::milliseconds(100);
+
+// How many servers, what lies before them, drafts and limits of steps; not what one server is.
+// kInvalidArgument for drafts of which it is not said how many are right.
+Status set_servers(const SimulationSettings& settings, FleetConfig& fleet);
+
+// Runs `fleet`, as `settings` have made it. `usd_per_hour`: of a server, or of one of its stages.
+Result<SimulationOutcome> run_simulation(const FleetConfig& fleet,
+                                         const SimulationSettings& settings,
+                                         std::optional<double> usd_per_hour,
+                                         const Traffic& traffic);
+// The same of a run that is over.
+SimulationOutcome outcome_of(const FleetResult& result, const FleetConfig& fleet,
+                             const SimulationSettings& settings,
+                             std::optional<double> usd_per_hour);
 
 // `plan_settings` has the types and the share of memory. Errors: the model's and the device's,
 // those of simulate_fleet(). `progress`: FleetConfig's.

@@ -166,7 +166,7 @@ Status Replay::apply_record(const AbortRecord& record) {
 Status Replay::apply_record(const PlanRecord& record) {
   step_id_ = record.plan.step_id;
   QUIRE_RETURN_IF_ERROR(check_free("a plan"));
-  SchedulerOutput& plan = plans_.emplace_back();
+  SchedulerOutput& plan = plans_.emplace_back(PlannedStep{.plan = {}, .time = record.time}).plan;
   QUIRE_RETURN_IF_ERROR(scheduler_->schedule(record.time, plan));
   // The same bytes are the same plan.
   recorded_bytes_.clear();
@@ -193,7 +193,7 @@ Status Replay::apply_record(const PlanRecord& record) {
 
 Status Replay::apply_record(const ResultRecord& record) {
   if (plans_.empty()) return Status::invalid_argument("a result comes without a plan");
-  const SchedulerOutput& plan = plans_.front();
+  const SchedulerOutput& plan = plans_.front().plan;
   step_id_ = plan.step_id;
   result_.clear();
   result_.step_id = plan.step_id;
@@ -222,6 +222,7 @@ Status Replay::apply_record(const ResultRecord& record) {
     return Status::invalid_argument(
         fmt::format("the result of step {} has candidates of no token", step_id_));
   }
+  if (on_step_) on_step_(plan, plans_.front().time, record.time);
   const Status status = scheduler_->update(result_, record.time, outputs_);
   if (!status.ok()) return Status::invalid_argument(status.message());
   plans_.pop_front();

@@ -54,7 +54,11 @@ class Replay {
  public:
   // Told of each request that ended, with the time; may be empty.
   using OnEnd = std::function<void(const Request& request, Instant time)>;
-  explicit Replay(OnEnd on_end = {}) : on_end_(std::move(on_end)) {}
+  // Told of each step, before the scheduler gets its result: when it was planned, and when its
+  // result came; may be empty.
+  using OnStep = std::function<void(const SchedulerOutput& plan, Instant planned, Instant ended)>;
+  explicit Replay(OnEnd on_end = {}, OnStep on_step = {})
+      : on_end_(std::move(on_end)), on_step_(std::move(on_step)) {}
 
   // Goes on with the next segment, which has begun. Where it follows the one before without a gap,
   // its snapshot is compared with the scheduler as it is; else the replay starts anew from it.
@@ -88,7 +92,13 @@ class Replay {
   void differ(std::string what);
   void note_preemptions();
 
+  struct PlannedStep {
+    SchedulerOutput plan;
+    Instant time{};
+  };
+
   OnEnd on_end_;
+  OnStep on_step_;
   std::unique_ptr<Scheduler> scheduler_;
   ReplaySummary summary_;
   std::optional<ReplayDifference> difference_;
@@ -97,7 +107,7 @@ class Replay {
   Instant time_{};
   StepId step_id_ = 0;  // of the recorded plan
   std::int64_t preemptions_before_ = 0;
-  std::deque<SchedulerOutput> plans_;  // of the steps in flight, the oldest first
+  std::deque<PlannedStep> plans_;  // of the steps in flight, the oldest first
   // Kept from step to step.
   ModelRunnerOutput result_;
   std::vector<RequestStepOutput> outputs_;
