@@ -121,8 +121,8 @@ check-edges:  ## includes stay within the declared edges between folders, source
 check-links:  ## links of the documentation name files and headings that are there
 	@python3 scripts/check_links.py
 
-docs:  ## the documentation as a site: build/docs/index.html
-	@scripts/make_docs.py
+docs: build  ## the documentation as a site: build/docs/index.html
+	@scripts/make_docs.py build/release/quire
 
 check-clang:  ## every source parsed by clang, with its warnings (FILES=... names files)
 	@scripts/install_deps.sh build test clang

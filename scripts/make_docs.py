@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Makes a site of the repository's Markdown: build/docs/index.html, by mkdocs-material.
 
-    scripts/make_docs.py [OUTPUT]
+    scripts/make_docs.py PROGRAM [OUTPUT]
 
 The pages lie in the site as they lie in the repository, with every file that they link, so that links mean
-the same in both. Installs mkdocs-material into .venvs/docs, at the versions of scripts/docs_tools.txt,
+the same in both. PROGRAM is the built `quire`, which computes the calculator's numbers (make_calculator.py). Installs mkdocs-material into .venvs/docs, at the versions of scripts/docs_tools.txt,
 when it is not there. A warning is an error.
 """
 
@@ -17,6 +17,7 @@ import tempfile
 import urllib.parse
 
 import check_links
+import make_calculator
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venvs" / "docs"
@@ -74,7 +75,9 @@ def install():
 
 
 def main():
-    output = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "build" / "docs").resolve()
+    if not 2 <= len(sys.argv) <= 3:
+        raise SystemExit(__doc__)
+    output = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "build" / "docs").resolve()
     install()
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "source")
@@ -88,6 +91,8 @@ def main():
         pathlib.Path(folder, "mkdocs.yml").write_text(text)
         subprocess.run([VENV / "bin" / "mkdocs", "build", "--strict", "--quiet", "--config-file",
                         pathlib.Path(folder, "mkdocs.yml")], check=True)
+    # In place of its source, which pages link.
+    make_calculator.make(pathlib.Path(sys.argv[1]), output / "docs" / "calculator" / "calculator.html")
     print(output / "index.html")
 
 

@@ -12,6 +12,7 @@ what the page shows for a moment only is noted by the page itself (note_texts).
 import os
 import re
 import shutil
+import unittest
 
 from serve_support import ServerTest, missing, wait_until
 
@@ -45,8 +46,8 @@ def find_browser():
     return missing("Chromium", "run scripts/install_deps.sh browser")
 
 
-class PageTest(ServerTest):
-    """Tests that share a server and a browser; `self.page` shows the page, in a fresh profile each."""
+class BrowserTest(unittest.TestCase):
+    """Tests that share a browser; `self.page` is a tab, in a fresh profile each."""
 
     viewport = WIDE
     color_scheme = "light"
@@ -88,6 +89,16 @@ class PageTest(ServerTest):
         """The server will refuse a request with this status, which Chromium calls an error."""
         self.allowed.append(f"status of {status}")
 
+    def assert_fits(self):
+        """Nothing makes the page scroll sideways."""
+        width, shown = self.page.evaluate(
+            "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        self.assertLessEqual(width, shown)
+
+
+class PageTest(BrowserTest, ServerTest):
+    """Tests that share a server, too, whose page is shown."""
+
     def open(self, tab="playground"):
         self.page.goto(f"{self.server.url}/#{tab}")
         expect(self.page.get_by_role("tab", selected=True)).to_have_text(tab.capitalize())
@@ -106,12 +117,6 @@ class PageTest(ServerTest):
             wait_until(lambda: any(re.search(pattern, each) for each in locator.evaluate("(element) => element.texts")),
                        f"it says {pattern}")
         return await_text
-
-    def assert_fits(self):
-        """Nothing makes the page scroll sideways."""
-        width, shown = self.page.evaluate(
-            "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
-        self.assertLessEqual(width, shown)
 
 
 class PlaygroundTest(PageTest):

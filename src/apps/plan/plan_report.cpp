@@ -70,28 +70,54 @@ std::string roofline_row(std::string_view name, const StepTime& step) {
                      time_text(step.expected_s));
 }
 
-}  // namespace
-
-json::object model_json(const PlannedModel& model, const ModelFootprint& whole,
-                        const PlanSettings& settings) {
+json::array kv_json(const ModelFootprint& footprint) {
   json::array groups;
-  for (const KvFootprint& group : whole.kv) {
+  for (const KvFootprint& group : footprint.kv) {
     groups.push_back({{"window", group.window},
                       {"num_layers", group.num_layers},
                       {"state_bytes", group.state_bytes},
                       {"bytes_per_token", group.bytes_per_token}});
   }
+  return groups;
+}
+
+// All numbers of a device's part of the model that its memory and its times follow from.
+json::object footprint_json(const ModelFootprint& footprint) {
+  json::array attention;
+  for (const KeyWork& each : footprint.attention) {
+    attention.push_back({{"window", each.window}, {"flops_per_key", each.flops_per_key}});
+  }
+  return {{"weight_bytes", footprint.weight_bytes},
+          {"dense_bytes", footprint.dense_bytes},
+          {"expert_bytes", footprint.expert_bytes},
+          {"expert_share", footprint.expert_share},
+          {"output_bytes", footprint.output_bytes},
+          {"flops_per_row", footprint.flops_per_row},
+          {"flops_per_logits", footprint.flops_per_logits},
+          {"kv_groups", kv_json(footprint)},
+          {"attention", std::move(attention)},
+          {"num_layers", footprint.num_layers},
+          {"hidden_size", footprint.hidden_size},
+          {"vocab_size", footprint.vocab_size},
+          {"widest_row", footprint.widest_row}};
+}
+
+}  // namespace
+
+json::object model_json(const PlannedModel& model, const ModelFootprint& whole,
+                        const PlanSettings& settings) {
   return {{"model", model.name},
           {"architecture", model.spec.architecture},
           {"parameters", whole.parameters},
           {"active_parameters", whole.active_parameters},
           {"dtype", model.format.name},
           {"dtype_source", model.format_source},
+          {"multiplied_in", arithmetic_name(model.format.arithmetic)},
           {"bits_per_weight", 8 * model.format.bytes_per_weight()},
           {"weight_bytes", static_cast<std::int64_t>(whole.all_weight_bytes + 0.5)},
           {"kv_cache_dtype", settings.kv_dtype},
           {"kv_bytes_per_token", whole.kv_bytes_per_token()},
-          {"kv_groups", std::move(groups)},
+          {"kv_groups", kv_json(whole)},
           {"max_model_len", model.max_len},
           {"kv_bytes_per_sequence", whole.kv_bytes(model.max_len, settings.capacity.block_size)},
           {"input_len", settings.input_len},
@@ -115,6 +141,7 @@ json::object device_plan_json(const DevicePlan& plan, const PlanSettings& settin
           {"tp", plan.tp},
           {"usd_per_hour", price_json(plan.usd_per_hour)},
           {"fits", fit.fits()},
+          {"footprint", footprint_json(plan.footprint)},
           {"memory",
            {{"budget", fit.budget},
             {"weights", fit.weights},
