@@ -4,7 +4,7 @@
 
 namespace quire {
 
-Service::Service(std::unique_ptr<Engine> engine, const ServiceConfig& config,
+Service::Service(std::shared_ptr<Engine> engine, const ServiceConfig& config,
                  std::shared_ptr<StepWatch> steps)
     : config_(config),
       quotas_(config.quotas),

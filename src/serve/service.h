@@ -19,7 +19,7 @@ namespace quire {
 class Service {
  public:
   // A door to one model, as ServedModel takes it.
-  Service(std::unique_ptr<Engine> engine, const ServiceConfig& config,
+  Service(std::shared_ptr<Engine> engine, const ServiceConfig& config,
           std::shared_ptr<StepWatch> steps);
 
   const ServiceConfig& config() const { return config_; }

@@ -304,7 +304,7 @@ Generation::End Generation::end() {
 }
 
 void Generation::carry_out(End end) {
-  if (end.unused_room > 0) model_.engine().release(end.unused_room);
+  if (end.unused_room > 0) model_.release(end.unused_room);
   if (!end.over) return;
   std::unique_lock lock(mutex_);
   for (Prompt& prompt : prompts_) {

@@ -106,6 +106,8 @@ class HttpServer::Impl {
         log_warning("the server's I/O thread: {}", error.what());
       }
     }
+    workers_.stop();
+    long_worker_.stop();
   }
 
   void every(std::chrono::milliseconds interval, std::function<void()> task) {

@@ -74,7 +74,8 @@ class HttpServer {
   const std::string& address() const;
   std::uint16_t port() const;
 
-  // Serves `router`'s routes until stop(). The caller's thread becomes the I/O thread.
+  // Serves `router`'s routes until stop(). The caller's thread becomes the I/O thread. When it
+  // returns no handler runs any more.
   void run(Router router);
 
   // Any thread. Answers from now on say that they are their connection's last.

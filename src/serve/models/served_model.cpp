@@ -23,7 +23,22 @@ bool is_hub_id(std::string_view id, std::string_view model) {
 
 }  // namespace
 
-ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
+// The ticket goes last of what it holds.
+struct ServedModel::Sink {
+  std::shared_ptr<EngineRequests::Ticket> ticket;
+  ServedModel& model;
+  std::shared_ptr<FollowedRequest> followed;
+  OutputSink forward;
+
+  void operator()(const RequestOutput& output) const {
+    // Before its client has the last piece, and may ask.
+    model.listeners_.piece(*followed, output, model.engine_->now());
+    forward(output);
+    if (output.request_finished) model.listeners_.answered();
+  }
+};
+
+ServedModel::ServedModel(std::shared_ptr<Engine> engine, ServiceConfig config,
                          std::shared_ptr<StepWatch> steps, Drain& drain, KeyQuotas& quotas)
     : config_(std::move(config)),
       steps_(steps == nullptr ? std::make_shared<StepWatch>() : std::move(steps)),
@@ -40,10 +55,11 @@ ServedModel::ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
       engine_(std::move(engine)),
       live_(*engine_, latencies_, name(), steps_->recorder) {}
 
-// Its calls submit to the engine, and the sinks that the engine calls while it ends post to it.
 ServedModel::~ServedModel() {
   preparations_.stop();
-  deferred_.stop();
+  deferred_.stop();  // its calls submit to the engine
+  requests_.end(*engine_);
+  if (reserved_room_ > 0) engine_->release(reserved_room_);
 }
 
 bool ServedModel::has_name(std::string_view name) const {
@@ -58,7 +74,14 @@ Status ServedModel::reserve(std::int64_t num_outputs) {
   QUIRE_RETURN_IF_ERROR(drain_.check_open());
   QUIRE_RETURN_IF_ERROR(check_wait());
   QUIRE_RETURN_IF_ERROR(deferred_.start());
-  return engine_->reserve(num_outputs);
+  QUIRE_RETURN_IF_ERROR(engine_->reserve(num_outputs));
+  reserved_room_ += num_outputs;
+  return {};
+}
+
+void ServedModel::release(std::int64_t num_outputs) {
+  reserved_room_ -= num_outputs;
+  engine_->release(num_outputs);
 }
 
 Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest request,
@@ -78,17 +101,18 @@ Result<RequestId> ServedModel::submit(RequestOrigin origin, GenerateRequest requ
   if (!origin.caller.empty()) request.user = origin.caller;
   if (config_.prefix_cache_scope == PrefixCacheScope::kKey) request.cache_owner = origin.caller;
   followed->origin = std::move(origin);
+  const std::int64_t used_room = request.reserved ? followed->shape.n : 0;
   listeners_.begun(*followed, request);
-  auto id = or_status([&] {
-    auto told = [this, followed, forward = std::move(sink)](const RequestOutput& output) {
-      // Before its client has the last piece, and may ask.
-      listeners_.piece(*followed, output, engine_->now());
-      forward(output);
-      if (output.request_finished) listeners_.answered();
-    };
-    return engine_->submit(std::move(request), std::move(told));
+  auto id = or_status([&]() -> Result<RequestId> {
+    const auto ticket = std::make_shared<EngineRequests::Ticket>(requests_);
+    auto taken = engine_->submit(
+        std::move(request),
+        Sink{.ticket = ticket, .model = *this, .followed = followed, .forward = std::move(sink)});
+    if (taken.ok()) ticket->taken(*taken);
+    return taken;
   });
   if (id.ok()) {
+    reserved_room_ -= used_room;
     listeners_.taken(*followed, *id);
   } else {
     listeners_.refused(*followed);

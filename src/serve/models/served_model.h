@@ -4,6 +4,7 @@
 // alone (request_listeners.h).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -26,16 +27,20 @@
 #include "serve/models/step_watch.h"
 #include "serve/models/token_widths.h"
 #include "serve/requests/drain.h"
+#include "serve/requests/engine_requests.h"
 #include "serve/why/request_directory.h"
 
 namespace quire {
 
 class ServedModel {
  public:
-  // `config` names the model at least once. `steps` is told of the engine's steps by whoever
-  // created the engine; null: nobody is. `drain` and `quotas` are the server's and outlive this.
-  ServedModel(std::unique_ptr<Engine> engine, ServiceConfig config,
+  // `engine` may have users besides this. `config` names the model at least once. `steps` is told
+  // of the engine's steps by whoever created the engine; null: nobody is. `drain` and `quotas` are
+  // the server's and outlive this.
+  ServedModel(std::shared_ptr<Engine> engine, ServiceConfig config,
               std::shared_ptr<StepWatch> steps, Drain& drain, KeyQuotas& quotas);
+  // Aborts the requests that were submitted here, and waits until their sinks are gone: nobody may
+  // submit any more. Those of other users of the engine go on.
   ~ServedModel();
 
   Engine& engine() const { return *engine_; }
@@ -58,6 +63,8 @@ class ServedModel {
   // As Engine::reserve, for requests that are submitted bit by bit by deferred(), which runs after
   // this. kUnavailable while draining.
   Status reserve(std::int64_t num_outputs);
+  // As Engine::release, of room that reserve() has set aside.
+  void release(std::int64_t num_outputs);
   DeferredCalls& deferred() { return deferred_; }
   // Where Engine::prepare() is called for requests that are not prepared.
   Preparations& preparations() { return preparations_; }
@@ -83,6 +90,9 @@ class ServedModel {
       RequestListeners<MetricsListener, LatencyListener, DirectoryListener, TraceListener,
                        DrainListener, DrainRateListener, QuotaListener, LogListener>;
 
+  // A request's own sink, and what its listeners are told before it is called.
+  struct Sink;
+
   Status check_wait() const;
 
   ServiceConfig config_;
@@ -101,7 +111,9 @@ class ServedModel {
   std::uint64_t last_progress_ = 0;
   Duration silence_{};  // since progress was last seen
   Instant last_look_{};
-  std::unique_ptr<Engine> engine_;  // while it ends it calls sinks, which use all of the above
+  std::atomic<std::int64_t> reserved_room_ = 0;  // set aside in the engine's queue, not used yet
+  EngineRequests requests_;
+  std::shared_ptr<Engine> engine_;  // while it ends it calls sinks, which use all of the above
   LiveView live_;                   // last: it looks at the engine
 };
 
