@@ -168,7 +168,6 @@ void add_embedding_flags(CLI::App& app, EngineArgs& engine) {
 
 void add_service_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
-  const std::string simulation = std::string(kRarelyNeeded) + "a server without a model";
   ServiceConfig& service = flags.service;
   add_names(app, "--served-model-name,--model-name", service.served_model_names, "NAME",
             "Names of the model in requests (default: the model's own; its id on the Hugging Face "
@@ -207,11 +206,6 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
                  "whose price it is: answers then have their cost (usage.cost), and so do metrics")
       ->type_name("USD|DEVICE")
       ->group(group);
-  app.add_option("--log-format", flags.log_format, "Format of the log")
-      ->type_name("FORMAT")
-      ->check(one_of({"text", "json"}))
-      ->capture_default_str()
-      ->group(group);
   app.add_flag("--log-requests,!--no-log-requests", service.log_requests,
                "One log line for each request (default: on)")
       ->group(group);
@@ -227,6 +221,17 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
                  "$XDG_STATE_HOME or ~/.local/state; for a port other than 8000, "
                  "quire/batches-PORT.sqlite3)")
       ->type_name("FILE")
+      ->group(group);
+}
+
+// What a server has nothing to do with whose engine and log are somebody else's.
+void add_program_flags(CLI::App& app, ServeFlags& flags) {
+  const std::string group = "Service";
+  const std::string simulation = std::string(kRarelyNeeded) + "a server without a model";
+  app.add_option("--log-format", flags.log_format, "Format of the log")
+      ->type_name("FORMAT")
+      ->check(one_of({"text", "json"}))
+      ->capture_default_str()
       ->group(group);
   app.add_option("--simulate-step-ms", flags.simulate_step_ms,
                  "Load no weights and make up tokens, with steps of this many milliseconds, to "
@@ -268,9 +273,14 @@ Result<std::optional<double>> read_price(const std::string& text) {
 
 }  // namespace
 
-void add_serve_flags(CLI::App& app, ServeFlags& flags) {
+void add_server_flags(CLI::App& app, ServeFlags& flags) {
   add_http_flags(app, flags);
   add_service_flags(app, flags);
+}
+
+void add_serve_flags(CLI::App& app, ServeFlags& flags) {
+  add_server_flags(app, flags);
+  add_program_flags(app, flags);
   add_embedding_flags(app, flags.engine);
   flags.engine.max_step_ms.reset();
   add_engine_flags(app, flags.engine);
@@ -286,8 +296,7 @@ std::string default_batch_database(const HttpServerConfig& http) {
   return std::string(home == nullptr ? "." : home) + "/.local/state/quire/" + file;
 }
 
-Status complete_serve_flags(ServeFlags& flags) {
-  QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
+Status complete_server_flags(ServeFlags& flags) {
   if (!flags.root_path.empty() &&
       (!flags.root_path.starts_with('/') || flags.root_path.ends_with('/'))) {
     return Status::invalid_argument(
@@ -301,12 +310,16 @@ Status complete_serve_flags(ServeFlags& flags) {
   flags.service.prefix_cache_scope =
       flags.prefix_cache_scope == "key" ? PrefixCacheScope::kKey : PrefixCacheScope::kGlobal;
   QUIRE_ASSIGN_OR_RETURN(flags.service.price_per_hour, read_price(flags.price_per_hour));
-  flags.service.max_logprobs = flags.engine.max_logprobs;
   flags.service.max_unsent_bytes = flags.http.max_unsent_bytes;
   flags.service.created = std::time(nullptr);
-  flags.model_as_named = flags.engine.model;
-  QUIRE_RETURN_IF_ERROR(make_models_local(flags.engine));
   return {};
+}
+
+Status complete_serve_flags(ServeFlags& flags) {
+  QUIRE_RETURN_IF_ERROR(check_engine_args(flags.engine));
+  QUIRE_RETURN_IF_ERROR(complete_server_flags(flags));
+  flags.model_as_named = flags.engine.model;
+  return make_models_local(flags.engine);
 }
 
 }  // namespace quire
