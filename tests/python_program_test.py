@@ -1,4 +1,4 @@
-"""What comes with the package beside the engine: the program, the server, types.
+"""What comes with the package beside the engine: the program, types.
 
     python_program_test.py BUILD/python SOURCE_DIR [TEST...]
 """
@@ -9,9 +9,8 @@ import os
 import subprocess
 import sys
 import unittest
-import urllib.request
 
-from python_support import PACKAGE, SOURCE, TINY, main, python
+from python_support import PACKAGE, SOURCE, main, python
 
 import quire
 
@@ -31,23 +30,6 @@ runpy.run_module("quire.entrypoints.openai.api_server", run_name="__main__")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--port", done.stdout)
 
-    def test_serve(self):
-        with quire.serve(TINY, max_num_seqs=2, disable_page=True) as server:
-            body = json.dumps({"prompt": "the cat", "max_tokens": 4, "temperature": 0}).encode()
-            request = urllib.request.Request(server.base_url + "/completions", body,
-                                             {"Content-Type": "application/json"})
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                text = json.load(answer)["choices"][0]["text"]
-            process = server._process
-        self.assertEqual(process.returncode, 0)
-        with quire.LLM(TINY) as llm:
-            (same,) = llm.generate("the cat", quire.SamplingParams(temperature=0, max_tokens=4), use_tqdm=False)
-        self.assertEqual(same.outputs[0].text, text)
-
-    def test_a_server_that_cannot_start_says_why(self):
-        with self.assertRaisesRegex(quire.UnavailableError, "/nowhere"):
-            quire.serve("/nowhere/model.gguf", timeout=30)
-
 
 class Types(unittest.TestCase):
     @unittest.skipUnless(importlib.util.find_spec("mypy"), "mypy is not installed")
@@ -65,6 +47,9 @@ class Types(unittest.TestCase):
         import pydoc
         shown = pydoc.render_doc(quire.LLM)
         for word in ("generate", "max_model_len", "close"):
+            self.assertIn(word, shown)
+        shown = pydoc.render_doc(quire.serve)
+        for word in ("api_key", "shutdown_timeout", "UnavailableError"):
             self.assertIn(word, shown)
         self.assertIn("top_p: Sample among", pydoc.render_doc(quire.SamplingParams))
 

@@ -8,7 +8,7 @@ import operator
 import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict, Union
+from typing import Any, Protocol, TypedDict, Union
 
 from quire import _life, _quire
 from quire._processors import ProcessorChain
@@ -94,6 +94,14 @@ def _token_ids(ids: Sequence[int], where: str) -> list[int]:
     return read
 
 
+class ClosableServer(Protocol):
+    """What ``serve()`` gives."""
+
+    url: str
+
+    def close(self, timeout: float | None = None) -> None: ...
+
+
 class Client:
     """One engine. ``settings`` are those of ``LLM``."""
 
@@ -108,6 +116,7 @@ class Client:
         self._keys = itertools.count()
         self._default_params: SamplingParams | None = None
         self._lock = threading.RLock()
+        self._server: ClosableServer | None = None
         self._load()
         self.info: dict[str, Any] = json.loads(self.engine.info())
 
@@ -129,8 +138,31 @@ class Client:
         return self._engine.closed and not self._asleep
 
     def close(self) -> None:
+        server = self._server
+        if server is not None:
+            server.close(0)
         self._asleep = False
         self._engine.close()
+
+    def check_servable(self) -> None:
+        """``UnavailableError`` where no server can use it."""
+        self.engine.info()  # not if it is closed, or another process's
+        if self._server is not None:
+            raise UnavailableError(
+                f"the engine has a server already, at {self._server.url}", "close that first"
+            )
+
+    def take_server(self, server: ClosableServer) -> None:
+        """``close()`` closes it first. ``UnavailableError`` where there is another."""
+        with self._lock:
+            self.check_servable()
+            self._server = server
+
+    def leave_server(self, server: ClosableServer) -> None:
+        """It has ended."""
+        with self._lock:
+            if self._server is server:
+                self._server = None
 
     @property
     def is_sleeping(self) -> bool:
@@ -143,6 +175,10 @@ class Client:
         with self._lock:
             if self._asleep:
                 return
+            if self._server is not None:
+                raise UnavailableError(
+                    f"sleep: the engine answers for the server at {self._server.url}", "close that first"
+                )
             stats = json.loads(self.engine.stats())
             if stats["num_running"] + stats["num_waiting"] > 0:
                 raise UnavailableError("sleep: requests run or wait", "call it when they have ended")

@@ -14,6 +14,7 @@ logger = logging.getLogger("quire")
 logger.addHandler(logging.NullHandler())  # nothing is printed unasked
 
 _engines: weakref.WeakSet[_quire.Engine] = weakref.WeakSet()
+_servers: weakref.WeakSet[_quire.Server] = weakref.WeakSet()
 _logs: _quire.LogQueue | None = None
 _log_thread: threading.Thread | None = None
 _lock = threading.Lock()
@@ -47,18 +48,30 @@ def remember(engine: _quire.Engine) -> None:
     _engines.add(engine)
 
 
+def remember_server(server: _quire.Server) -> None:
+    """It is shut down when the interpreter ends, before its engine is closed."""
+    _servers.add(server)
+
+
 def _after_fork() -> None:
     # The thread and whatever lock it held are the parent's; an engine that is loaded here gets new ones.
     global _logs, _log_thread, _lock, _closed, _process
     _logs, _log_thread, _lock, _closed = None, None, threading.Lock(), threading.Event()
     _process = os.getpid()
     _engines.clear()
+    _servers.clear()
     _quire.forget_calls()
 
 
 def _end() -> None:
     # Before the interpreter is torn down: threads that wait for an engine get its last word and
     # come back to an interpreter that still is one.
+    servers = list(_servers)
+    for server in servers:
+        server.shut_down(0)
+    for server in servers:
+        while not server.wait(1.0):
+            pass
     for engine in list(_engines):
         engine.close()
     if _logs is not None and _log_thread is not None:

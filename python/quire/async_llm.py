@@ -319,7 +319,7 @@ class AsyncLLM:
         return dict(self._client.info)
 
     def shutdown(self) -> None:
-        """Ends running requests and releases memory and threads."""
+        """Closes its server if it has one, ends running requests, and releases memory and threads."""
         self._client.close()
 
     close = shutdown

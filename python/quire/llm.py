@@ -312,7 +312,7 @@ class LLM:
         (``UnavailableError``), and the prefix cache is lost.
 
         The weights are not kept in memory but loaded again. So the tensors of ``update_weights`` are lost:
-        ``level=2`` permits that. ``UnavailableError`` while requests run or wait.
+        ``level=2`` permits that. ``UnavailableError`` while requests run or wait, or a server is there.
         """
         self._client.sleep(level)
 
@@ -328,7 +328,8 @@ class LLM:
     # Its end.
 
     def close(self) -> None:
-        """Ends running requests and releases memory and threads. A second call has no effect."""
+        """Closes its server if it has one, ends running requests, and releases memory and threads. A second
+        call has no effect."""
         self._client.close()
 
     def __enter__(self) -> LLM:

@@ -31,6 +31,24 @@ Result<QueueFields> read_queue(std::string_view text) {
   return read_queue_fields(JsonReader(value.get_object(), "prompt", StatusCode::kInvalidArgument));
 }
 
+Result<EngineToServe> make_parts(const std::string& settings,
+                                 const std::shared_ptr<StepRing>& steps) {
+  std::vector<std::string> notes;
+  auto read = read_engine_settings(settings, notes);
+  for (const std::string& note : notes) log_info("{}", note);
+  QUIRE_RETURN_IF_ERROR(read.status());
+  EngineToServe parts = {.engine = nullptr,
+                         .steps = std::make_shared<StepWatch>(),
+                         .max_logprobs = read->args.max_logprobs};
+  if (!read->args.model.empty()) parts.other_names.push_back(read->args.model);
+  const auto stepped = [steps, watch = parts.steps](const StepRecord& step) {
+    steps->add(step);
+    watch->record(step);
+  };
+  QUIRE_ASSIGN_OR_RETURN(parts.engine, start_engine(*std::move(read), stepped));
+  return parts;
+}
+
 }  // namespace
 
 Result<NativeParams> NativeParams::read(std::string_view text, bool to_the_end) {
@@ -46,42 +64,35 @@ Result<NativeParams> NativeParams::read(std::string_view text, bool to_the_end) 
   return native;
 }
 
-EngineHandle::EngineHandle(std::unique_ptr<Engine> engine, std::shared_ptr<const StepRing> steps)
+EngineHandle::EngineHandle(EngineToServe parts, std::shared_ptr<const StepRing> steps)
     : process_(::getpid()),
       steps_(std::move(steps)),
-      engine_(std::move(engine)),
-      max_num_seqs_(engine_->info().max_num_seqs),
-      model_name_(engine_->info().model_name) {}
+      parts_(std::move(parts)),
+      max_num_seqs_(parts_.engine->info().max_num_seqs),
+      model_name_(parts_.engine->info().model_name) {}
 
 std::unique_ptr<EngineHandle> EngineHandle::create(const std::string& settings) {
-  Result<std::unique_ptr<Engine>> engine = closed_error();
   const auto steps = std::make_shared<StepRing>();
+  Result<EngineToServe> parts = closed_error();
   {
     const WithoutGil released;
-    std::vector<std::string> notes;
-    auto read = read_engine_settings(settings, notes);
-    for (const std::string& note : notes) log_info("{}", note);
-    if (read.ok()) {
-      engine =
-          start_engine(*std::move(read), [steps](const StepRecord& step) { steps->add(step); });
-    } else {
-      engine = read.status();
-    }
+    parts = make_parts(settings, steps);
   }
-  return std::unique_ptr<EngineHandle>(new EngineHandle(value_of(std::move(engine)), steps));
+  return std::unique_ptr<EngineHandle>(new EngineHandle(value_of(std::move(parts)), steps));
 }
 
 EngineHandle::~EngineHandle() {
   if (::getpid() != process_) {
-    [[maybe_unused]] const Engine* leaked = engine_.release();
+    leak(std::move(parts_.engine));
     return;
   }
   const WithoutGil released;
-  std::unique_ptr<Engine> engine = take_engine();
+  std::shared_ptr<Engine> engine = take_engine();
   if (engine == nullptr || !LogitsCallable::is_calling()) return;
   // Garbage that is collected within a processor: the engine's own thread cannot wait for itself.
-  Engine* const ended = engine.release();
-  auto thread = start_thread("quire-close", [ended] { const std::unique_ptr<Engine> last(ended); });
+  auto* const last = leak(std::move(engine));
+  auto thread = start_thread(
+      "quire-close", [last] { const std::unique_ptr<std::shared_ptr<Engine>> ended(last); });
   if (thread.ok()) thread->detach();
 }
 
@@ -92,16 +103,16 @@ void EngineHandle::close() {
   take_engine().reset();
 }
 
-std::unique_ptr<Engine> EngineHandle::take_engine() {
+std::shared_ptr<Engine> EngineHandle::take_engine() {
   const std::unique_lock lock(mutex_);
-  return std::move(engine_);
+  return std::move(parts_.engine);
 }
 
 bool EngineHandle::closed() const {
   if (::getpid() != process_) return false;  // the lock may be another thread's for ever
   const WithoutGil released;
   const std::shared_lock lock(mutex_);
-  return engine_ == nullptr;
+  return parts_.engine == nullptr;
 }
 
 Status EngineHandle::closed_error() {
@@ -175,7 +186,7 @@ void EngineHandle::abort(RequestId request_id) {
   if (::getpid() != process_) return;
   const WithoutGil released;
   const std::shared_lock lock(mutex_);
-  if (engine_) engine_->abort(request_id);
+  if (parts_.engine) parts_.engine->abort(request_id);
 }
 
 std::string EngineHandle::why(const std::string& external_id) {
@@ -252,6 +263,10 @@ std::string EngineHandle::state(std::size_t most) {
                                         {"running", std::move(running)},
                                         {"waiting", std::move(waiting)}});
   });
+}
+
+EngineToServe EngineHandle::to_serve() {
+  return run([this](Engine& /*engine*/) -> Result<EngineToServe> { return parts_; });
 }
 
 std::string EngineHandle::timeline(bool as_page) const {

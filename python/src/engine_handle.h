@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/model_server.h"
 #include "engine/api.h"
 #include "errors.h"
 #include "gil.h"
@@ -20,6 +21,12 @@
 #include "step_ring.h"
 
 namespace quire::python {
+
+// What its threads end by themselves, or a fork has left without them: nobody else gives it back.
+template <typename T>
+T* leak(T value) {
+  return std::make_unique<T>(std::move(value)).release();
+}
 
 // How a request is continued, checked once and used by any number of requests.
 struct NativeParams {
@@ -40,7 +47,7 @@ class EngineHandle {
   ~EngineHandle();
 
   // What runs is aborted, memory and threads are given back; waits for calls that others make.
-  // Again: nothing.
+  // Again: nothing. A server of it has to be closed before.
   void close();
   bool closed() const;
   // kUnavailable in a process that a fork made, and within a logits processor, which the engine
@@ -60,6 +67,9 @@ class EngineHandle {
   // The engine between two steps, with at most so many of the requests that run and wait: JSON.
   std::string state(std::size_t most);
 
+  // For a server, which may go on to use it when this is closed.
+  EngineToServe to_serve();
+
   // Its last steps (step_ring.h), as JSON or as a page; also when it is closed.
   std::string timeline(bool as_page) const;
 
@@ -71,14 +81,14 @@ class EngineHandle {
     {
       const WithoutGil released;
       const std::shared_lock lock(mutex_);
-      if (engine_) result = call(*engine_);
+      if (parts_.engine) result = call(*parts_.engine);
     }
     return value_of(std::move(result));
   }
 
  private:
-  EngineHandle(std::unique_ptr<Engine> engine, std::shared_ptr<const StepRing> steps);
-  std::unique_ptr<Engine> take_engine();  // null where it is closed; waits for calls
+  EngineHandle(EngineToServe parts, std::shared_ptr<const StepRing> steps);
+  std::shared_ptr<Engine> take_engine();  // null where it is closed; waits for calls
   static Status closed_error();
   // Null for None. Raises ImportError without numpy, kUnimplemented where tokens are made up.
   std::shared_ptr<LogitsProcessor> processor_of(nanobind::object call);
@@ -88,7 +98,7 @@ class EngineHandle {
   // Of requests' stories; sinks of the engine know it.
   std::shared_ptr<RequestDirectory> directory_ = std::make_shared<RequestDirectory>();
   std::shared_ptr<const StepRing> steps_;
-  std::unique_ptr<Engine> engine_;  // null: closed
+  EngineToServe parts_;  // its engine is null once this is closed
   std::int32_t max_num_seqs_;
   std::string model_name_;
   std::shared_ptr<LogitsRow> logits_row_;  // once a request had a processor; under the GIL

@@ -138,7 +138,7 @@ std::vector<std::string> words_of(const json::value& value) {
 }
 
 Status check_vllm_key(std::string_view key, const json::value& value,
-                      std::vector<std::string>& notes) {
+                      std::span<const std::string> others, std::vector<std::string>& notes) {
   std::string flag = "--" + std::string(key);
   std::ranges::replace(flag, '_', '-');
   if (std::ranges::find(vllm_flags(), flag, &VllmFlag::name) != vllm_flags().end()) {
@@ -146,7 +146,8 @@ Status check_vllm_key(std::string_view key, const json::value& value,
     given.values[flag] = words_of(value);
     return check_vllm_flags(given, notes);
   }
-  std::vector<std::string> names = {std::string(kSimulatedStep), std::string(kSimulatedToken)};
+  std::vector<std::string> names(others.begin(), others.end());
+  for (const std::string_view name : {kSimulatedStep, kSimulatedToken}) names.emplace_back(name);
   for (const Setting& setting : kSettings) names.emplace_back(setting.name);
   const auto near = nearest(std::string(key), names);
   return Status::invalid_argument(
@@ -166,8 +167,13 @@ Result<Duration> read_duration(const JsonReader& object, std::string_view key, d
 
 }  // namespace
 
-Result<EngineSettings> read_engine_settings(std::string_view text,
-                                            std::vector<std::string>& notes) {
+bool is_engine_setting(std::string_view key) {
+  return key == kSimulatedStep || key == kSimulatedToken ||
+         std::ranges::find(kSettings, key, &Setting::name) != kSettings.end();
+}
+
+Result<EngineSettings> read_engine_settings(std::string_view text, std::vector<std::string>& notes,
+                                            std::span<const std::string> others) {
   QUIRE_ASSIGN_OR_RETURN(const json::value value, parse_json(text, "settings"));
   if (!value.is_object()) return Status::invalid_argument("settings: expected an object");
   const JsonReader object(value.get_object(), "settings", StatusCode::kInvalidArgument);
@@ -178,7 +184,7 @@ Result<EngineSettings> read_engine_settings(std::string_view text,
     if (known != kSettings.end()) {
       QUIRE_RETURN_IF_ERROR(known->read(object, key, settings.args));
     } else if (key != kSimulatedStep && key != kSimulatedToken) {
-      QUIRE_RETURN_IF_ERROR(check_vllm_key(key, entry.value(), notes));
+      QUIRE_RETURN_IF_ERROR(check_vllm_key(key, entry.value(), others, notes));
     }
   }
   if (object.contains(kSimulatedStep)) {

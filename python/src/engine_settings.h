@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,13 @@ struct EngineSettings {
 
 // Reads an object. Keys that are vLLM's and have no effect here get a line in `notes`. Errors:
 // kInvalidArgument for a value of another type and for a key that nobody knows, with the nearest
-// that there is; kUnimplemented for one of vLLM's whose capability is missing.
-Result<EngineSettings> read_engine_settings(std::string_view text, std::vector<std::string>& notes);
+// that there is, also among `others`, the keys that its caller has read; kUnimplemented for one of
+// vLLM's whose capability is missing.
+Result<EngineSettings> read_engine_settings(std::string_view text, std::vector<std::string>& notes,
+                                            std::span<const std::string> others = {});
+
+// Whether it is the name of one; vLLM's are not.
+bool is_engine_setting(std::string_view key);
 
 // Starts the engine: fetches the model where its name is one of a hub and it is not here. `stepped`
 // is told of its steps.

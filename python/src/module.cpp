@@ -40,5 +40,6 @@ NB_MODULE(_quire, extension) {
   extension.attr("__version__") = QUIRE_VERSION;
   quire::python::bind_records(extension);
   quire::python::bind_engine(extension);
+  quire::python::bind_server(extension);
   quire::python::bind_logs(extension);
 }
