@@ -1,7 +1,7 @@
 """The offline table: one data set of 300 prompts (text to SQL) at several sizes of the batch, beside a static
 batch of transformers with the same checkpoint.
 
-    offline_table.py --model MODEL [--sizes 1 2 4 8 16 32] [--prompts 300] [--max-tokens 24] [--plot table.png]
+    offline_table.py --model MODEL [--sizes 1 2 4 8 16 32] [--prompts 300] [--max-tokens 24] [--threads N] [--plot table.png]
 
 A size is Quire's max_num_seqs, and the number of prompts that transformers pads to one length and runs until the
 last of them is done. Both are greedy, and Quire's tokens are compared with those of `quire generate --input`.
@@ -31,7 +31,8 @@ def read_prompts(count: int) -> list[str]:
 def run_quire(args: argparse.Namespace, size: int, prompts: list[str]) -> tuple[float, list[list[int]]]:
     """Seconds of the whole set, and each prompt's tokens."""
     params = SamplingParams(temperature=0, max_tokens=args.max_tokens, stop=["\n"])
-    with LLM(args.model, max_num_seqs=size, max_model_len=args.max_model_len, dtype=args.dtype) as llm:
+    settings: dict[str, Any] = {"max_model_len": args.max_model_len, "dtype": args.dtype, "threads": args.threads}
+    with LLM(args.model, max_num_seqs=size, **settings) as llm:
         llm.generate(prompts[:1], params, use_tqdm=False)
         begin = time.perf_counter()
         outputs = llm.generate(prompts, params, use_tqdm=False)
@@ -46,6 +47,8 @@ class Transformers:
         import torch
         import transformers
 
+        if args.threads is not None:
+            torch.set_num_threads(args.threads)
         folder: str = args.model
         options: dict[str, Any] = {}
         dtype: Any = {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(args.dtype, "auto")
@@ -120,6 +123,7 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=300)
     parser.add_argument("--max-tokens", type=int, default=24)
     parser.add_argument("--max-model-len", type=int, default=512)
+    parser.add_argument("--threads", type=int, help="of both (default: their own choice)")
     parser.add_argument("--dtype", default="auto", choices=["auto", "float32", "bfloat16"])
     parser.add_argument("--no-transformers", action="store_true")
     parser.add_argument("--plot", help="where to draw it")
