@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "engine/api.h"
 #include "load/model_bundle.h"
+#include "load/model_facts.h"
 #include "plan/memory_plan.h"
 #include "support/changed_checkpoint.h"
 #include "support/score.h"
@@ -218,6 +219,25 @@ TEST_P(FamilyReference, GreedyTokensOfAGgufVariantAreThoseOfItsConfiguration) {
     return;
   }
   FAIL() << "no variant " << name;
+}
+
+// What `quire inspect` says of them.
+TEST(FamilyFacts, StreamsSharedKeysAndSparseGatesAreTold) {
+  const auto facts_of = [](std::string_view family) {
+    const auto bundle = open_model(family_model(family, "hf"), "");
+    EXPECT_TRUE(bundle.ok()) << bundle.status().to_string();
+    return bundle.ok() ? model_facts(*bundle) : ModelFacts();
+  };
+  const ModelFacts facts = facts_of("gemma3n");
+  EXPECT_EQ(facts.num_streams, 4);
+  EXPECT_EQ(facts.laurel_rank, 8);
+  EXPECT_EQ(facts.per_layer_width, 8);
+  EXPECT_EQ(facts.num_sparse_layers, 3);
+  EXPECT_EQ(facts.num_shared_layers, 2);
+  const ModelFacts plain = facts_of("qwen3");
+  EXPECT_EQ(plain.num_streams + plain.laurel_rank + plain.per_layer_width +
+                plain.num_sparse_layers + plain.num_shared_layers,
+            0);
 }
 
 // The plan is made from headers; what is loaded takes exactly that.

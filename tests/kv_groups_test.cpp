@@ -250,7 +250,7 @@ TEST(States, ThePlanCountsThemAndSpeculationIsRefusedByName) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, KvGroups,
-                         ::testing::Values("gemma3", "mistral", "gemma4", "lfm2"),
+                         ::testing::Values("gemma3", "mistral", "gemma4", "gemma3n", "lfm2"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

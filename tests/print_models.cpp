@@ -111,6 +111,10 @@ struct AddFeedForward {
     columns.feed_forward.insert(fmt::format("gated {}", activation_name(mlp.activation)));
     if (mlp.bias) columns.besides.insert("biases of the MLP");
   }
+  void operator()(const SparseMlpSpec& mlp) const {
+    columns.feed_forward.insert(
+        fmt::format("gated {} of sparse gates", activation_name(mlp.activation)));
+  }
   void operator()(const PlainMlpSpec& mlp) const {
     columns.feed_forward.insert(mlp.xielu ? "xIELU" : std::string(activation_name(mlp.activation)));
     if (mlp.bias) columns.besides.insert("biases of the MLP");
@@ -127,6 +131,7 @@ void add(const DecoderSpec& spec, Columns& columns) {
   for (const LayerSpec& layer : spec.layers) {
     std::visit([&](const auto& mixer) { add_attention(mixer, columns); }, layer.mixer);
     std::visit(AddFeedForward{columns}, layer.feed_forward);
+    if (layer.laurel_rank != 0) columns.besides.insert("low-rank residuals");
     if (layer.parallel) columns.besides.insert("blocks side by side");
     if (layer.norms == NormPlacement::kAfter) columns.norms.insert("after blocks");
     if (layer.norms == NormPlacement::kAround) columns.norms.insert("before and after blocks");
@@ -143,6 +148,8 @@ void add(const DecoderSpec& spec, Columns& columns) {
   if (spec.logit_scale != 1) columns.besides.insert("scaled logits");
   if (spec.positions.kind == PositionKind::kLearned) columns.positions.insert("learned rows");
   if (spec.positions.kind == PositionKind::kSinusoidal) columns.positions.insert("sinusoidal rows");
+  if (spec.altup.num_streams != 0) columns.besides.insert("streams");
+  if (spec.per_layer.width != 0) columns.besides.insert("embeddings for each layer");
   if (spec.embedding_scale != 1) columns.besides.insert("scaled embeddings");
 }
 

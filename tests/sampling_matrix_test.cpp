@@ -186,8 +186,8 @@ std::string model_name(const testing::TestParamInfo<std::string>& info) {
 
 // One for each kind of cache, positions, mixture and logits; matrix_test has every family.
 constexpr std::string_view kSampledFamilies[] = {
-    "llama", "gemma2", "gemma3",      "gemma4",  "cohere", "granite",   "gpt2",
-    "mpt",   "llama4", "deepseek_v3", "gpt_oss", "phi3",   "qwen3_moe", "lfm2"};
+    "llama",  "gemma2",      "gemma3",  "gemma4", "cohere",    "granite", "gpt2",   "mpt",
+    "llama4", "deepseek_v3", "gpt_oss", "phi3",   "qwen3_moe", "lfm2",    "gemma3n"};
 
 std::vector<std::string> models() {
   std::vector<std::string> models = {tiny_llama("hf"), tiny_llama("tiny_llama_q4_0.gguf"),

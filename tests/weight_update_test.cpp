@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 
 // Families whose tensors lie in many ways: some in one matrix, by head, turned around, experts'.
 constexpr std::string_view kUpdatedFamilies[] = {
-    "llama", "gemma3", "phi3",      "gpt2",   "bloom",       "opt",    "qwen2",
-    "mpt",   "gemma4", "qwen3_moe", "llama4", "deepseek_v3", "gpt_oss"};
+    "llama", "gemma3", "phi3",      "gpt2",   "bloom",       "opt",     "qwen2",
+    "mpt",   "gemma4", "qwen3_moe", "llama4", "deepseek_v3", "gpt_oss", "gemma3n_sizes"};
 
 // Other numbers: every seventh has the other sign.
 std::vector<std::uint8_t> changed(const TensorInfo& tensor) {
@@ -112,8 +112,10 @@ class WeightUpdate : public ::testing::TestWithParam<std::string_view> {
     for (const bool first_layer : {true, false}) {
       std::vector<TensorInfo> part;
       std::ranges::copy_if(checkpoint.own, std::back_inserter(part), [&](const TensorInfo& tensor) {
-        // Before the number of an expert, which stands behind the layer's.
-        return (tensor.name.find(".0.") < tensor.name.find("experts.")) == first_layer;
+        // Before the number of an expert, which stands behind the layer's, or of a stream.
+        const std::size_t numbered =
+            std::min(tensor.name.find("experts."), tensor.name.find("projections."));
+        return (tensor.name.find(".0.") < numbered) == first_layer;
       });
       ASSERT_FALSE(part.empty());
       status = engine->update_weights(part);

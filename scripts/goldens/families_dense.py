@@ -1,6 +1,6 @@
 """Families of one stack of layers without experts, among them the text parts of those that also see images."""
 
-from family_common import UNK, PLAIN, LLAMA3, LONGROPE, VISION, QWEN_VISION, GEMMA4, text_config
+from family_common import UNK, PLAIN, LLAMA3, LONGROPE, VISION, QWEN_VISION, GEMMA3N, GEMMA3N_TENSORS, GEMMA4, VOCAB, text_config
 
 DENSE = {
     # Biases, which no published Llama has, are the architecture's too.
@@ -272,6 +272,29 @@ DENSE = {
                                    "rope_theta": 1000.0, "factor": 2.0},
                 "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}},
             "no_cap": {"final_logit_softcapping": None}},
+    },
+    # Streams of a token that predict and correct each other, sparse gates, a low-rank residual.
+    "gemma3n": {
+        "class": "Gemma3n", "config_class": "Gemma3nTextConfig", "gguf": False, "embed_scale": 0.125,
+        "scale": 0.2, "tensors": GEMMA3N_TENSORS, "config": GEMMA3N,
+        "variants": {
+            "window": {"sliding_window": 8, "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 1000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0}}},
+            "cap": {"final_logit_softcapping": 30.0},
+            "dense": {"activation_sparsity_pattern": [0.0] * 6},
+            "active": {"altup_active_idx": 2},
+            "unscaled": {"altup_correct_scale": False}},
+    },
+    # Three streams, MLPs of three sizes, and tokens that have no embedding for the layers.
+    "gemma3n_sizes": {
+        "class": "Gemma3n", "config_class": "Gemma3nTextConfig", "gguf": False, "embed_scale": 0.125,
+        "scale": 0.2, "tensors": GEMMA3N_TENSORS,
+        "config": {**GEMMA3N, "num_hidden_layers": 3, "num_kv_shared_layers": 0,
+                   "layer_types": ["full_attention", "sliding_attention", "full_attention"],
+                   "altup_num_inputs": 3, "altup_active_idx": 1, "intermediate_size": [48, 40, 64],
+                   "activation_sparsity_pattern": None, "vocab_size_per_layer_input": VOCAB - 30},
+        "variants": {},
     },
     # Checkpoints of more than text, each under other names.
     "gemma3_images": {

@@ -32,6 +32,21 @@ GEMMA4 = {
                            "rope_theta": 10000.0},
         "sliding_attention": {"rope_type": "default", "rope_theta": 1000.0}}}
 
+# The last two layers read the keys of the two before them.
+GEMMA3N = {
+    "num_hidden_layers": 6, "head_dim": 16, "sliding_window": 16, "num_kv_shared_layers": 2,
+    "intermediate_size": 48, "hidden_size_per_layer_input": 8, "vocab_size_per_layer_input": VOCAB,
+    "laurel_rank": 8, "final_logit_softcapping": 3.0,
+    "activation_sparsity_pattern": [0.75, 0.5, 0.9, 0.0, 0.0, 0.0],
+    "layer_types": ["sliding_attention", "full_attention"] * 3,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 100000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}
+# Wide enough that a token's router says something, and that streams differ.
+GEMMA3N_TENSORS = {
+    "modality_router": [4.0, 0.0], "_coefs": [0.25, 0.0], "correct_output_scale": [0.25, 1.0],
+    "altup_": [0.2, 0.0], "q_norm": [0.1, 0.25], "k_norm": [0.1, 0.25], "post_": [0.1, 0.5]}
+
 
 def text_config(model_type, **settings):
     return {**COMMON, "model_type": model_type, "num_hidden_layers": 2, **settings}

@@ -14,6 +14,7 @@ come from, found by comparing numbers, so that nothing here or there knows a nam
 
 import argparse
 import json
+import math
 import pathlib
 import shutil
 import sys
@@ -44,7 +45,7 @@ FORMS = {
     "gpt_neox": {"config": {"rotary_pct": 0.5}}, "bloom": {"config": {"seq_length": 256}}, "mpt": {"config": {"architectures": ["MPTForCausalLM"]}},
     "falcon": {"config": {"num_kv_heads": 1}, "keys": {"falcon.feed_forward_length": 48}},
     "falcon_grouped": {},
-    "lfm2": {}, "lfm2_moe": {"variant": "unscaled"},
+    "gemma3n": {}, "lfm2": {}, "lfm2_moe": {"variant": "unscaled"},
     "phi": {"keys": {"phi2.feed_forward_length": 64, "phi2.attention.head_count_kv": 2}},
 }
 MXFP4 = "mxfp4_gpt_oss"  # of tests/data/quantized
@@ -118,7 +119,10 @@ def read_gguf(path):
             continue
         kinds = [KIND_NAMES[kind] for kind in field.types if kind != gguf.GGUFValueType.ARRAY]
         array = field.types[0] == gguf.GGUFValueType.ARRAY
-        keys.append([field.name, kinds[-1] + ("[]" if array else ""), field.contents()])
+        value = field.contents()
+        if array:  # JSON has no number for it
+            value = ["-inf" if item == -math.inf else item for item in value]
+        keys.append([field.name, kinds[-1] + ("[]" if array else ""), value])
     tensors = []
     for tensor in reader.tensors:
         shape = [int(size) for size in reversed(tensor.shape)]

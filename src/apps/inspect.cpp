@@ -42,9 +42,9 @@ std::string embedding_text(const EmbeddingDefaults& embedding) {
 }
 
 // Numbers and sizes of heads; with how many layers have them, where layers differ.
-std::string heads_text(const DecoderSpec& spec) {
+// `readers`: layers that read keys and values of others.
+std::string heads_text(const DecoderSpec& spec, std::int64_t readers) {
   std::vector<std::pair<std::string, std::int64_t>> kinds;
-  std::int64_t readers = 0;
   for (const LayerSpec& layer : spec.layers) {
     const KvHeads heads = layer.kv_heads();
     const std::string text =
@@ -55,7 +55,6 @@ std::string heads_text(const DecoderSpec& spec) {
                           heads.num_heads, heads.head_dim, heads.latent_dims)
             : fmt::format("{} heads over {} KV heads of {}", heads.num_heads, heads.num_kv_heads,
                           heads.head_dim);
-    if (layer.kv_layer() != kOwnKeys) ++readers;
     const auto kind = std::ranges::find(kinds, text, &std::pair<std::string, std::int64_t>::first);
     if (kind == kinds.end()) {
       kinds.emplace_back(text, 1);
@@ -95,7 +94,22 @@ void print_model(const ModelBundle& bundle, const Result<EngineSizes>& sizes, bo
                      facts.num_experts, facts.expert_size, facts.num_moe_layers));
     line("active weights", fmt::format("{} for each token", facts.active_weights));
   }
-  line("attention", heads_text(spec));
+  line("attention", heads_text(spec, facts.num_shared_layers));
+  if (facts.num_streams != 0) {
+    line("streams",
+         fmt::format("{} of each token, of which layers compute one (AltUp)", facts.num_streams));
+  }
+  if (facts.laurel_rank != 0) {
+    line("low-rank residual",
+         fmt::format("of rank {} beside attention (LAuReL)", facts.laurel_rank));
+  }
+  if (facts.per_layer_width != 0) {
+    line("layer embeddings",
+         fmt::format("{} numbers of each token for each layer", facts.per_layer_width));
+  }
+  if (facts.num_sparse_layers != 0) {
+    line("sparse MLPs", fmt::format("in {} layers", facts.num_sparse_layers));
+  }
   line("positions",
        fmt::format("up to {}, {}", spec.max_position_embeddings, positions_text(spec)));
   line("vocabulary",

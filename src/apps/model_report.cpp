@@ -42,6 +42,11 @@ json::object model_report(const ModelBundle& bundle, const Result<EngineSizes>& 
   report["num_key_value_heads"] = facts.num_kv_heads;
   report["head_dim"] = facts.head_dim;
   report["kv_latent_dims"] = facts.latent_dims;
+  report["altup_num_inputs"] = facts.num_streams;
+  report["laurel_rank"] = facts.laurel_rank;
+  report["hidden_size_per_layer_input"] = facts.per_layer_width;
+  report["num_sparse_layers"] = facts.num_sparse_layers;
+  report["num_kv_shared_layers"] = facts.num_shared_layers;
   report["vocab_size"] = spec.vocab_size;
   report["max_position_embeddings"] = spec.max_position_embeddings;
   report["rope_theta"] = facts.rope_theta ? json::value(*facts.rope_theta) : json::value(nullptr);

@@ -142,6 +142,21 @@ class CpuStream final : public OpStream {
                      float* x) override {
     quire::multiply_rows(ctx_, by, by_stride, rows, cols, x);
   }
+  void keep_largest(float deviations, std::int64_t rows, std::int64_t cols, float* x) override {
+    quire::keep_largest(ctx_, deviations, rows, cols, x);
+  }
+  void match_rms(const float* like, float floor, std::int64_t rows, std::int64_t cols,
+                 float* x) override {
+    quire::match_rms(ctx_, like, floor, rows, cols, x);
+  }
+  void predict_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                       float* out) override {
+    quire::predict_streams(ctx_, rows, cols, args, out);
+  }
+  void correct_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                       const float* scale, float* x) override {
+    quire::correct_streams(ctx_, rows, cols, args, scale, x);
+  }
   void short_conv(std::int64_t rows, const ShortConvArgs& args) override {
     quire::short_conv(ctx_, rows, args);
   }

@@ -190,6 +190,25 @@ class OpStream {
   virtual void multiply_rows(const float* by, std::int64_t by_stride, std::int64_t rows,
                              std::int64_t cols, float* x) = 0;
 
+  // x[r][c] = max(0, x[r][c] - cutoff), where the cutoff of a row is its mean and `deviations`
+  // standard deviations of its numbers: of normal ones a known share is left (Gemma 3n).
+  virtual void keep_largest(float deviations, std::int64_t rows, std::int64_t cols, float* x) = 0;
+
+  // x[r] times what brings its root mean square to that of like[r]; its own counts as sqrt(floor)
+  // where it is less.
+  virtual void match_rms(const float* like, float floor, std::int64_t rows, std::int64_t cols,
+                         float* x) = 0;
+
+  // s_i += sum_j sum_k weight[i][j][k] m[k] s_j for the streams s of each token, all read before
+  // one is written; out = the active one. out: [rows][cols].
+  virtual void predict_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                               float* out) = 0;
+
+  // s_i += (1 + sum_k weight[i][k] m[k]) (x - s_active) for the streams s of each token; then x =
+  // s_active[c] * scale[c]. x: [rows][cols]; scale: [cols] or nullptr.
+  virtual void correct_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                               const float* scale, float* x) = 0;
+
   // ShortConvArgs says what. rows: of all runs.
   virtual void short_conv(std::int64_t rows, const ShortConvArgs& args) = 0;
 

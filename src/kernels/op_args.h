@@ -131,6 +131,23 @@ struct RouteArgs {
   float* weights = nullptr;            // [rows][experts_per_row]
 };
 
+// Streams of hidden states that a token may have (AltUpArgs).
+inline constexpr std::int64_t kMaxStreams = 8;
+
+// Alternating updates (Baykal et al. 2023, AltUp): a token has several hidden states, its streams,
+// of which a layer computes one, the active one. How the others follow from it is a matter of the
+// token's modalities m[k] = tanh(router_scale router[k]) and of a layer's few numbers.
+struct AltUpArgs {
+  std::int64_t num_streams = 0;  // 2 to kMaxStreams
+  std::int64_t active = 0;
+  float* streams = nullptr;       // [num_streams][rows][cols]
+  const float* router = nullptr;  // [rows][num_streams]
+  float router_scale = 1.0F;
+  // predict_streams(): [num_streams][num_streams][num_streams]; correct_streams(): [num_streams]
+  // [num_streams]. The last index is that of a modality.
+  const float* weight = nullptr;
+};
+
 // The matrices of one expert, a gated MLP.
 struct ExpertWeights {
   PackedWeight gate;

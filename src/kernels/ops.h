@@ -130,6 +130,21 @@ void add_gated(OpContext& ctx, const float* x, const float* gates, std::int64_t 
 void multiply_rows(OpContext& ctx, const float* by, std::int64_t by_stride, std::int64_t rows,
                    std::int64_t cols, float* x);
 
+// x[r][c] = max(0, x[r][c] - cutoff), where the cutoff of a row is its mean and `deviations`
+// standard deviations of its numbers.
+void keep_largest(OpContext& ctx, float deviations, std::int64_t rows, std::int64_t cols, float* x);
+
+// x[r] times what brings its root mean square to that of like[r]; its own counts as sqrt(floor)
+// where it is less.
+void match_rms(OpContext& ctx, const float* like, float floor, std::int64_t rows, std::int64_t cols,
+               float* x);
+
+// OpStream says what both do with the streams of each token.
+void predict_streams(OpContext& ctx, std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                     float* out);
+void correct_streams(OpContext& ctx, std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                     const float* scale, float* x);
+
 // ShortConvArgs says what. Workers share the channels, so that a sequence's rows follow each other.
 void short_conv(OpContext& ctx, std::int64_t rows, const ShortConvArgs& args);
 

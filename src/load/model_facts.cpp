@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <variant>
 
 #include "load/model_bundle.h"
 
@@ -62,6 +63,16 @@ ModelFacts model_facts(const ModelBundle& bundle) {
           .experts_per_token = experts.experts_per_row,
           .expert_size = experts.intermediate_size,
           .active_weights = weights - spec.idle_weights(),
+          .num_streams = spec.altup.num_streams,
+          .laurel_rank = spec.layers.front().laurel_rank,
+          .per_layer_width = spec.per_layer.width,
+          .num_sparse_layers = std::ranges::count_if(spec.layers,
+                                                     [](const LayerSpec& layer) {
+                                                       return std::holds_alternative<SparseMlpSpec>(
+                                                           layer.feed_forward);
+                                                     }),
+          .num_shared_layers = std::ranges::count_if(
+              spec.layers, [](const LayerSpec& layer) { return layer.kv_layer() != kOwnKeys; }),
           .encodings = std::move(encodings)};
 }
 

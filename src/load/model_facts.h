@@ -35,6 +35,11 @@ struct ModelFacts {
   std::int64_t experts_per_token = 0;
   std::int64_t expert_size = 0;          // the intermediate size of one
   std::uint64_t active_weights = 0;      // that a token meets
+  std::int64_t num_streams = 0;          // hidden states of a token (AltUp); 0: it has one
+  std::int64_t laurel_rank = 0;          // of residuals beside attention (LAuReL); 0: none
+  std::int64_t per_layer_width = 0;      // of a token's embedding for each layer; 0: none
+  std::int64_t num_sparse_layers = 0;    // whose gates are open above a cutoff alone
+  std::int64_t num_shared_layers = 0;    // that read the keys and values of others
   std::vector<EncodingTotal> encodings;  // by name
 };
 

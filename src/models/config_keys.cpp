@@ -161,6 +161,26 @@ Status read_attention_bias(const JsonReader& config, std::string_view key, bool 
   return {};
 }
 
+Result<std::optional<std::vector<double>>> read_layer_numbers(const JsonReader& config,
+                                                              std::string_view key,
+                                                              std::int64_t num_layers) {
+  const json::value* const value = config.find(key);
+  if (value == nullptr) return std::optional<std::vector<double>>();
+  std::vector<double> numbers;
+  if (value->is_number()) {
+    numbers.assign(static_cast<std::size_t>(num_layers), value->to_number<double>());
+    return std::optional(std::move(numbers));
+  }
+  if (!value->is_array() || std::cmp_not_equal(value->get_array().size(), num_layers)) {
+    return config.type_error(key, fmt::format("a number for each of {} layers", num_layers));
+  }
+  for (const json::value& number : value->get_array()) {
+    if (!number.is_number()) return config.type_error(key, "numbers");
+    numbers.push_back(number.to_number<double>());
+  }
+  return std::optional(std::move(numbers));
+}
+
 Status read_qkv_limit(const JsonReader& config, AttentionSpec& attention) {
   QUIRE_ASSIGN_OR_RETURN(const auto limit, config.find_double("clip_qkv"));
   attention.qkv_limit = limit.value_or(0);

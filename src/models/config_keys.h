@@ -65,6 +65,11 @@ Status read_attention_bias(const JsonReader& config, std::string_view key, bool 
 Result<std::optional<std::vector<bool>>> read_layer_types(const JsonReader& config,
                                                           std::int64_t num_layers);
 
+// A number for each layer, or one for all; nullopt where the key is absent.
+Result<std::optional<std::vector<double>>> read_layer_numbers(const JsonReader& config,
+                                                              std::string_view key,
+                                                              std::int64_t num_layers);
+
 // `clip_qkv`, which may be absent: AttentionSpec::qkv_limit.
 Status read_qkv_limit(const JsonReader& config, AttentionSpec& attention);
 

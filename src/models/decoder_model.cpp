@@ -16,8 +16,7 @@ constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 }  // namespace
 
 Model::Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeight output,
-             DeviceFloats output_bias, Norm final_norm,
-             std::optional<PerLayerInputs> per_layer_inputs, DecoderStack stack,
+             DeviceFloats output_bias, Norm final_norm, DecoderStack stack,
              std::uint64_t weight_bytes)
     : spec_(std::move(spec)),
       embedding_(std::move(embedding)),
@@ -25,7 +24,6 @@ Model::Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeig
       output_(std::move(output)),
       output_bias_(std::move(output_bias)),
       final_norm_(std::move(final_norm)),
-      per_layer_inputs_(std::move(per_layer_inputs)),
       stack_(std::move(stack)),
       weight_bytes_(weight_bytes) {}
 
@@ -39,13 +37,17 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
     two_inputs = two_inputs || (layer.parallel && layer.two_norms);
     largest =
         std::max({largest, std::visit(bytes, layer.mixer), std::visit(bytes, layer.feed_forward)});
+    if (layer.laurel_rank == 0) continue;
+    largest =
+        std::max(largest, LaurelBlock::arena_bytes(layer.laurel_rank, spec.hidden_size, rows));
   }
   const std::int64_t width = spec.per_layer.width;
-  if (width != 0) largest = std::max(largest, PerLayerBlock::arena_bytes(width, rows));
-  const std::uint64_t layer =
-      DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs);
-  if (width == 0) return layer;
-  return layer + PerLayerInputs::arena_bytes(spec.num_layers(), width, rows);
+  const std::int64_t streams = spec.altup.num_streams;
+  largest = std::max(
+      {largest, PerLayerBlock::arena_bytes(width, rows), AltUpBlock::arena_bytes(streams, rows)});
+  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs) +
+         PerLayerInputs::arena_bytes(spec.num_layers(), width, rows) +
+         AltUpStreams::arena_bytes(streams, spec.hidden_size, rows);
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
@@ -61,8 +63,13 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
   }
   if (inputs_.norm) inputs_.norm->apply(ctx.ops, hidden, ctx.tokens.num_tokens, hidden);
   const Arena::Scope scope(ctx.arena);
-  if (per_layer_inputs_) ctx.per_layer_inputs = per_layer_inputs_->compute(ctx, hidden);
+  if (inputs_.per_layer) ctx.per_layer_inputs = inputs_.per_layer->compute(ctx, hidden);
+  if (inputs_.streams) ctx.streams = inputs_.streams->open(ctx, hidden);
   stack_.forward(ctx, hidden);
+  if (inputs_.streams) {
+    float* const scratch = ctx.arena.floats(ctx.tokens.num_tokens * spec_.hidden_size);
+    inputs_.streams->merge(ctx, hidden, scratch);
+  }
 }
 
 float Model::embedding_scale(ActivationMode mode) const {

@@ -13,6 +13,7 @@
 #include "models/packed_cache.h"
 #include "models/spec.h"
 #include "models/tensor_loader.h"
+#include "nn/altup_block.h"
 #include "nn/decoder_stack.h"
 #include "nn/norm.h"
 #include "nn/per_layer_block.h"
@@ -67,11 +68,12 @@ class Model {
   struct Inputs {
     DeviceFloats positions;  // [max_positions][hidden_size]
     std::optional<Norm> norm;
+    std::optional<PerLayerInputs> per_layer;
+    std::optional<AltUpStreams> streams;
   };
 
   Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeight output,
-        DeviceFloats output_bias, Norm final_norm, std::optional<PerLayerInputs> per_layer_inputs,
-        DecoderStack stack, std::uint64_t weight_bytes);
+        DeviceFloats output_bias, Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes);
 
   static Result<std::unique_ptr<Model>> load_besides(
       LoadedMatrices matrices, const DecoderSpec& spec, const WeightSource& source,
@@ -86,7 +88,6 @@ class Model {
   PackedWeight output_;       // empty where tied: the embedding serves
   DeviceFloats output_bias_;  // [vocab_size], or empty
   Norm final_norm_;
-  std::optional<PerLayerInputs> per_layer_inputs_;
   DecoderStack stack_;
   std::uint64_t weight_bytes_;
 };

@@ -6,17 +6,11 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
+#include "models/gemma_layers.h"
 #include "models/rope_config.h"
 
 namespace quire {
 namespace {
-
-// The others are Llama's.
-constexpr TensorName kGemmaNames[] = {
-    {TensorRole::kAttentionOutputNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
-    {TensorRole::kMlpNorm, "model.layers.{layer}.pre_feedforward_layernorm.weight"},
-    {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_feedforward_layernorm.weight"},
-};
 
 constexpr std::int64_t kDefaultPattern = 6;  // every sixth layer sees all keys
 constexpr std::int64_t kPatternOfGemma2 = 2;
@@ -119,7 +113,7 @@ Result<DecoderSpec> gemma_from_config(const JsonReader& config) {
 
 Result<DecoderSpec> gemma2_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config, kSoftCapsOfGemma2));
-  draft.spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
+  draft.spec.names = {.own = kGemmaTensorNames, .shared = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_score_scale(config, draft.attention));
   QUIRE_RETURN_IF_ERROR(read_rope(config, draft.rotary_dim, draft.spec));
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 4096));
@@ -133,7 +127,7 @@ Result<DecoderSpec> gemma3_from_config(const JsonReader& config) {
   QUIRE_ASSIGN_OR_RETURN(DecoderDraft draft, draft_of_config(config, {}));
   draft.attention.query_key_norm = QueryKeyNorm::kHeads;
   DecoderSpec& spec = draft.spec;
-  spec.names = {.own = kGemmaNames, .shared = kLlamaTensorNames};
+  spec.names = {.own = kGemmaTensorNames, .shared = kLlamaTensorNames};
   QUIRE_RETURN_IF_ERROR(read_score_scale(config, draft.attention));
   QUIRE_ASSIGN_OR_RETURN(const auto theta, config.find_double("rope_theta"));
   QUIRE_ASSIGN_OR_RETURN(const auto local_theta, config.find_double("rope_local_base_freq"));

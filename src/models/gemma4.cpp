@@ -8,23 +8,11 @@
 #include <fmt/format.h>
 
 #include "models/config_keys.h"
+#include "models/gemma_layers.h"
 #include "models/rope_config.h"
 
 namespace quire {
 namespace {
-
-constexpr TensorName kGemma4Names[] = {
-    {TensorRole::kAttentionOutputNorm, "model.layers.{layer}.post_attention_layernorm.weight"},
-    {TensorRole::kMlpNorm, "model.layers.{layer}.pre_feedforward_layernorm.weight"},
-    {TensorRole::kMlpOutputNorm, "model.layers.{layer}.post_feedforward_layernorm.weight"},
-    {TensorRole::kPerLayerEmbedding, "model.embed_tokens_per_layer.weight"},
-    {TensorRole::kPerLayerProjection, "model.per_layer_model_projection.weight"},
-    {TensorRole::kPerLayerProjectionNorm, "model.per_layer_projection_norm.weight"},
-    {TensorRole::kPerLayerGate, "model.layers.{layer}.per_layer_input_gate.weight"},
-    {TensorRole::kPerLayerOutput, "model.layers.{layer}.per_layer_projection.weight"},
-    {TensorRole::kPerLayerOutputNorm, "model.layers.{layer}.post_per_layer_input_norm.weight"},
-    {TensorRole::kLayerScale, "model.layers.{layer}.layer_scalar"},
-};
 
 constexpr std::int64_t kGemma4Pattern = 6;  // every sixth layer sees all keys, and the last
 
@@ -100,40 +88,55 @@ Result<AttentionSpec> read_wide(const JsonReader& config, const std::vector<bool
   return wide;
 }
 
-// The last layers read the keys and values of the last before them of their kind.
-Status share_keys(const JsonReader& config, const std::vector<bool>& sliding, DecoderDraft& draft) {
-  QUIRE_ASSIGN_OR_RETURN(const auto shared, config.find_int("num_kv_shared_layers"));
+// The layers that have keys of their own are the narrow ones.
+Status widen_mlps(const JsonReader& config, std::vector<LayerSpec>& layers) {
   QUIRE_ASSIGN_OR_RETURN(const bool wide_mlp, read_flag(config, "use_double_wide_mlp", false));
-  const std::int64_t first = draft.num_layers - shared.value_or(0);
-  if (first < 1 || first > draft.num_layers) {
-    return Status::bad_model(fmt::format("{}: num_kv_shared_layers is {}; expected 0 to {}",
-                                         config.where(), *shared, draft.num_layers - 1));
-  }
-  for (auto i = static_cast<std::size_t>(first); i < sliding.size(); ++i) {
-    auto source = static_cast<std::int64_t>(first) - 1;
-    while (source >= 0 && sliding[static_cast<std::size_t>(source)] != sliding[i]) --source;
-    if (source < 0) {
-      return Status::bad_model(fmt::format(
-          "{}: layer {} shares the keys of an earlier layer of its kind, and there is none",
-          config.where(), i));
-    }
-    LayerSpec& layer = draft.spec.layers[i];
-    layer.attention().kv_layer = static_cast<std::int32_t>(source);
-    // Published files have them nevertheless.
-    for (const char what : {'k', 'v'}) {
-      draft.spec.unread_tensors.push_back(fmt::format("model.layers.{}.self_attn.{}_", i, what));
-    }
-    if (wide_mlp) std::get<GatedMlpSpec>(layer.feed_forward).intermediate_size *= 2;
+  for (LayerSpec& layer : layers) {
+    if (!wide_mlp || layer.kv_layer() == kOwnKeys) continue;
+    std::get<GatedMlpSpec>(layer.feed_forward).intermediate_size *= 2;
   }
   return {};
 }
 
+// GGUF has the number of key-value heads of each layer; layers of a kind have as many.
+Status read_kv_heads(const JsonReader& config, const std::vector<bool>& sliding,
+                     AttentionSpec& narrow, AttentionSpec& wide) {
+  constexpr std::string_view kHeads = "num_key_value_heads";
+  const json::value* const value = config.find(kHeads);
+  if (value == nullptr || !value->is_array()) return {};
+  QUIRE_ASSIGN_OR_RETURN(const auto heads, read_layer_numbers(config, kHeads, std::ssize(sliding)));
+  std::optional<double> of_kind[2];
+  for (std::size_t i = 0; i < sliding.size(); ++i) {
+    std::optional<double>& known = of_kind[sliding[i] ? 1 : 0];
+    const double count = heads->at(i);
+    if (!(count >= 1 && count <= 1 << 16 && count == std::floor(count)) ||
+        known.value_or(count) != count) {
+      return config.type_error(kHeads, "a whole number that layers of a kind have alike");
+    }
+    known = count;
+  }
+  if (of_kind[0]) wide.num_kv_heads = static_cast<std::int64_t>(*of_kind[0]);
+  if (of_kind[1]) narrow.num_kv_heads = static_cast<std::int64_t>(*of_kind[1]);
+  return {};
+}
+
+constexpr GgufKey kGemma4Keys[] = {
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.sliding_window_pattern", "sliding_window_pattern"},
+    {"attention.shared_kv_layers", "num_kv_shared_layers"},
+    {"attention.key_length_swa", "head_dim"},
+    {"embedding_length_per_layer_input", "hidden_size_per_layer_input"},
+};
+
 }  // namespace
+
+constexpr GgufForm kGemma4Gguf = {
+    .architecture = "gemma4", .keys = kGemma4Keys, .values_may_be_keys = true};
 
 Result<DecoderSpec> gemma4_from_config(const JsonReader& whole) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(whole, {"mlp_bias", "enable_moe_block"}));
   // Of images alone.
-  json::object object = whole.object();
+  json::object object = with_first_numbers(whole);
   QUIRE_ASSIGN_OR_RETURN(const auto bidirectional,
                          whole.find_string("use_bidirectional_attention"));
   if (bidirectional.value_or("") == "vision") object.erase("use_bidirectional_attention");
@@ -146,23 +149,16 @@ Result<DecoderSpec> gemma4_from_config(const JsonReader& whole) {
                                                      .activation = Activation::kGeluTanh,
                                                      .partial_rotary_factor = 1.0,
                                                      .soft_caps = true}));
-  if (draft.mlp.activation != Activation::kGeluTanh) {
-    return unsupported(config.where(), "hidden_activation", "silu");
-  }
   DecoderSpec& spec = draft.spec;
-  spec.names = {.own = kGemma4Names, .shared = kLlamaTensorNames};
-  spec.embedding_scale = std::sqrt(static_cast<double>(spec.hidden_size));
-  spec.round_embedding_scale = true;
-  draft.attention.query_key_norm = QueryKeyNorm::kHeads;
-  draft.attention.value_norm = true;
-  draft.attention.scale = 1.0;
-  QUIRE_RETURN_IF_ERROR(read_attention_bias(config, "attention_bias", false, draft.attention));
+  QUIRE_RETURN_IF_ERROR(set_normed_heads(config, draft));
 
   QUIRE_ASSIGN_OR_RETURN(auto sliding,
                          read_sliding_layers(config, draft.num_layers, kGemma4Pattern));
   sliding.back() = false;  // whatever the file says
   QUIRE_ASSIGN_OR_RETURN(const std::int32_t window, read_sliding_window(config, 512));
-  QUIRE_ASSIGN_OR_RETURN(const AttentionSpec wide, read_wide(config, sliding, draft.attention));
+  QUIRE_ASSIGN_OR_RETURN(AttentionSpec wide, read_wide(config, sliding, draft.attention));
+  QUIRE_RETURN_IF_ERROR(read_kv_heads(whole, sliding, draft.attention, wide));
+  QUIRE_RETURN_IF_ERROR(draft.attention.validate_sizes(config.where()));
   QUIRE_RETURN_IF_ERROR(wide.validate_sizes(config.where()));
   RopeSpec full = default_rope(wide.head_dim, 1e6);
   full.scaling = RopeScaling::kProportional;
@@ -173,13 +169,12 @@ Result<DecoderSpec> gemma4_from_config(const JsonReader& whole) {
                                                       default_rope(narrow_dim, 10000.0)));
   spec.ropes = {std::move(full), std::move(local)};
 
-  QUIRE_ASSIGN_OR_RETURN(const auto per_layer, config.find_int("hidden_size_per_layer_input"));
-  QUIRE_ASSIGN_OR_RETURN(const auto per_layer_vocab, config.find_int("vocab_size_per_layer_input"));
-  spec.per_layer = {.width = config.object().contains("hidden_size_per_layer_input")
-                                 ? per_layer.value_or(0)
-                                 : 256,
-                    .vocab_size = per_layer_vocab.value_or(262144),
-                    .activation = draft.mlp.activation};
+  QUIRE_ASSIGN_OR_RETURN(spec.per_layer, read_per_layer(config, draft.mlp.activation));
+  if (spec.per_layer.width != 0 && spec.per_layer.vocab_size < spec.vocab_size) {
+    return Status::bad_model(
+        fmt::format("{}: per-layer embeddings of {} tokens; expected at least the vocabulary's {}",
+                    config.where(), spec.per_layer.vocab_size, spec.vocab_size));
+  }
   draft.make_layers({.mixer = draft.attention,
                      .feed_forward = draft.mlp,
                      .norms = NormPlacement::kAround,
@@ -190,7 +185,9 @@ Result<DecoderSpec> gemma4_from_config(const JsonReader& whole) {
   QUIRE_RETURN_IF_ERROR(set_sliding_layers(
       config.where(), sliding,
       {.window = window, .full_rope = kFullRope, .sliding_rope = kSlidingRope}, spec.layers));
-  QUIRE_RETURN_IF_ERROR(share_keys(config, sliding, draft));
+  QUIRE_RETURN_IF_ERROR(share_keys(config, sliding, 0, spec));
+  QUIRE_RETURN_IF_ERROR(set_mlp_sizes(whole, spec.layers));
+  QUIRE_RETURN_IF_ERROR(widen_mlps(config, spec.layers));
   return std::move(spec);
 }
 

@@ -4,10 +4,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> gemma4_from_config(const JsonReader& config);
+extern const GgufForm kGemma4Gguf;
 
 }  // namespace quire

@@ -78,6 +78,7 @@ constexpr std::string_view kUnlessZero[] = {
     "expert_weights_scale", "expert_group_count", "expert_group_used_count", "attention.scale",
     "logit_scale",          "residual_scale",     "embedding_scale"};
 
+constexpr std::string_view kNarrowHeads = "attention.key_length_swa";
 constexpr std::string_view kHeadsOfLayers = "attention.head_count_kv";
 
 bool is_key_of(std::span<const GgufKey> keys, std::string_view name) {
@@ -160,7 +161,8 @@ class Translation {
   // A window of 0 is none, and so is one that is not there.
   Status set(const GgufKey& entry) {
     if (entry.config.empty()) return {};
-    const GgufEntry* const found = file_.metadata().find(key(entry.gguf));
+    const GgufEntry* found = file_.metadata().find(key(entry.gguf));
+    if (found == nullptr) found = file_.metadata().find(entry.gguf);
     const bool is_window = entry.config == "sliding_window";
     if (form_.convolutions && entry.gguf == kHeadsOfLayers) return {};
     if (found == nullptr) {
@@ -186,7 +188,7 @@ class Translation {
     return {};
   }
 
-  // Flags in a list say which layers have a window.
+  // Flags in a list say which layers have a window; numbers in one are those of layers.
   Result<json::value> value_of(const GgufEntry& entry) const {
     const std::string_view name = entry.key;
     if (entry.is_array && entry.type == GgufType::kBool) {
@@ -195,6 +197,14 @@ class Translation {
         types.emplace_back(flag == std::byte{0} ? "full_attention" : "sliding_attention");
       }
       return json::value(std::move(types));
+    }
+    if (entry.is_array && (entry.type == GgufType::kF32 || entry.type == GgufType::kF64)) {
+      QUIRE_ASSIGN_OR_RETURN(const auto numbers, file_.find_floats(name));
+      return json::value(json::array(numbers->begin(), numbers->end()));
+    }
+    if (entry.is_array && entry.type != GgufType::kString) {
+      QUIRE_ASSIGN_OR_RETURN(const auto numbers, file_.find_ints(name));
+      return json::value(json::array(numbers->begin(), numbers->end()));
     }
     if (entry.type == GgufType::kBool) {
       QUIRE_ASSIGN_OR_RETURN(const auto flag, file_.find_bool(name));
@@ -239,6 +249,7 @@ class Translation {
       return unsupported(file_.name(), key("attention.value_length"),
                          fmt::format("{} with heads of {}", *value_length, head_dim));
     }
+    if (is_key_of(form_.keys, kNarrowHeads)) return set_two_head_sizes(head_dim);
     config_["head_dim"] = head_dim;
     QUIRE_ASSIGN_OR_RETURN(const auto rotary_dim, file_.find_int(key("rope.dimension_count")));
     if (rotary_dim.value_or(head_dim) == head_dim || head_dim < 1) return {};
@@ -249,6 +260,22 @@ class Translation {
     if (width_of_head * share < static_cast<double>(*rotary_dim))
       share = std::nextafter(share, 2.0);
     config_["partial_rotary_factor"] = share;
+    return {};
+  }
+
+  // Of layers that see all keys, and of those with a window.
+  Status set_two_head_sizes(std::int64_t wide) {
+    QUIRE_ASSIGN_OR_RETURN(const std::int64_t narrow, file_.get_int(key(kNarrowHeads)));
+    const std::pair<std::string_view, std::int64_t> same[] = {
+        {"attention.value_length_swa", narrow},
+        {"rope.dimension_count_swa", narrow},
+        {"rope.dimension_count", wide}};
+    for (const auto& [name, size] : same) {
+      QUIRE_ASSIGN_OR_RETURN(const auto said, file_.find_int(key(name)));
+      if (said.value_or(size) == size) continue;
+      return unsupported(file_.name(), key(name), fmt::format("{} with heads of {}", *said, size));
+    }
+    config_["global_head_dim"] = wide;
     return {};
   }
 

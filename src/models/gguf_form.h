@@ -14,7 +14,8 @@
 
 namespace quire {
 
-// `ARCHITECTURE.gguf` is what config.json calls `config`; "a.b" there is key b of the object a.
+// `ARCHITECTURE.gguf`, or `gguf` where there is no such key, is what config.json calls `config`;
+// "a.b" there is key b of the object a.
 struct GgufKey {
   std::string_view gguf;
   std::string_view config;
@@ -48,6 +49,7 @@ struct GgufForm {
   const GgufForm* also = nullptr;  // another form of the same family
   // The converter has put those rows of queries and keys side by side that turn together.
   bool paired_rows = false;
+  bool values_may_be_keys = false;  // in layers without a tensor of values
 };
 
 // Whether `file` is of that form.

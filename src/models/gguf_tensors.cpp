@@ -63,6 +63,23 @@ constexpr TensorName kGgufNames[] = {
     {TensorRole::kUpBias, "blk.{layer}.ffn_up.bias"},
     {TensorRole::kDownBias, "blk.{layer}.ffn_down.bias"},
     {TensorRole::kMlpOutputNorm, "blk.{layer}.post_ffw_norm.weight"},
+    {TensorRole::kPerLayerEmbedding, "per_layer_token_embd.weight"},
+    {TensorRole::kPerLayerProjection, "per_layer_model_proj.weight"},
+    {TensorRole::kPerLayerProjectionNorm, "per_layer_proj_norm.weight"},
+    {TensorRole::kPerLayerGate, "blk.{layer}.inp_gate.weight"},
+    {TensorRole::kPerLayerOutput, "blk.{layer}.proj.weight"},
+    {TensorRole::kPerLayerOutputNorm, "blk.{layer}.post_norm.weight"},
+    {TensorRole::kAltUpProjections, "altup_proj.weight"},
+    {TensorRole::kAltUpUnembeddings, "altup_unembd_proj.weight"},
+    {TensorRole::kAltUpRouter, "blk.{layer}.altup_router.weight"},
+    {TensorRole::kAltUpRouterNorm, "blk.{layer}.altup_router_norm.weight"},
+    {TensorRole::kAltUpPredict, "blk.{layer}.altup_predict_coef.weight"},
+    {TensorRole::kAltUpCorrect, "blk.{layer}.altup_correct_coef.weight"},
+    {TensorRole::kAltUpScale, "blk.{layer}.altup_correct_scale.weight"},
+    {TensorRole::kLaurelLeft, "blk.{layer}.laurel_l.weight"},
+    {TensorRole::kLaurelRight, "blk.{layer}.laurel_r.weight"},
+    {TensorRole::kLaurelNorm, "blk.{layer}.laurel_post_norm.weight"},
+    {TensorRole::kLayerScale, "blk.{layer}.layer_output_scale.weight"},
     {TensorRole::kRouter, "blk.{layer}.ffn_gate_inp.weight"},
     {TensorRole::kRouterBias, "blk.{layer}.exp_probs_b.bias"},
     {TensorRole::kRouterLogitBias, "blk.{layer}.ffn_gate_inp.bias"},
@@ -85,9 +102,15 @@ class TensorSigns {
       : file_(file), form_(form), spec_(spec) {}
 
   Status take() {
+    spec_.altup.stacked = true;
+    if (const TensorInfo* table = matrix(TensorRole::kPerLayerEmbedding); table != nullptr) {
+      spec_.per_layer.vocab_size = table->shape[0];
+    }
     for (std::int64_t i = 0; i < spec_.num_layers(); ++i) {
       LayerSpec& layer = spec_.layers[static_cast<std::size_t>(i)];
       layer_ = i;
+      if (layer.laurel_rank != 0) take_laurel(layer);
+      if (layer.kv_layer() != kOwnKeys) skip_keys();
       std::visit([&](auto& mixer) { take(mixer); }, layer.mixer);
       std::visit([&](auto& feed_forward) { take(feed_forward); }, layer.feed_forward);
       if (MoeSpec* const moe = std::get_if<MoeSpec>(&layer.feed_forward)) {
@@ -100,9 +123,31 @@ class TensorSigns {
  private:
   bool has(TensorRole role) const { return file_.find(spec_.names.name(role, layer_)) != nullptr; }
 
+  // Null where there is none, and where it is no matrix.
+  const TensorInfo* matrix(TensorRole role) const {
+    const TensorInfo* const tensor = file_.find(spec_.names.name(role, layer_));
+    return tensor == nullptr || tensor->shape.size() != 2 ? nullptr : tensor;
+  }
+
+  // There is no key for it.
+  void take_laurel(LayerSpec& layer) const {
+    const TensorInfo* const left = matrix(TensorRole::kLaurelLeft);
+    if (left != nullptr) layer.laurel_rank = left->shape[0];
+  }
+
+  // Published files have keys and values of layers that read those of others.
+  void skip_keys() const {
+    for (const std::string_view name : {"attn_k.", "attn_v.", "attn_k_norm."}) {
+      spec_.unread_tensors.push_back(fmt::format("blk.{}.{}", layer_, name));
+    }
+  }
+
   void take(AttentionSpec& attention) const {
     attention.fused_projections = has(TensorRole::kQueryKeyValue);
     attention.fused_by_head = false;  // the converter has put them apart
+    if (form_.values_may_be_keys && !attention.fused_projections) {
+      attention.values_are_keys = has(TensorRole::kKey) && !has(TensorRole::kValue);
+    }
     attention.query_key_value_bias |=
         has(TensorRole::kQueryBias) || has(TensorRole::kQueryKeyValueBias);
     attention.output_bias |= has(TensorRole::kAttentionBias);

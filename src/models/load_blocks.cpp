@@ -108,6 +108,33 @@ Result<std::vector<ExpertWeights>> load_experts(const MoeSpec& spec, TensorLoade
   return experts;
 }
 
+Result<MlpWeights> load_mlp(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer) {
+  using enum TensorRole;
+  MlpWeights weights;
+  if (spec.fused_gate_up) {
+    QUIRE_ASSIGN_OR_RETURN(auto both, loader.stacked_matrices(kGateUp, 2, layer));
+    weights.gate = std::move(both[0]);
+    weights.up = std::move(both[1]);
+  } else {
+    QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kGate, kUp}, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kGate, layer));
+    QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kUp, layer));
+  }
+  QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.gate_bias, loader.vector({kGateBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
+  return weights;
+}
+
+// Of a checkpoint's numbers.
+Xielu xielu_of(const Xielu& numbers) {
+  return {.alpha_p = softplus(numbers.alpha_p),
+          .alpha_n = numbers.beta + softplus(numbers.alpha_n),
+          .beta = numbers.beta,
+          .epsilon = numbers.epsilon};
+}
+
 }  // namespace
 
 Result<AttentionBlock> load_block(const AttentionSpec& spec, TensorLoader& loader,
@@ -175,27 +202,24 @@ std::uint64_t block_arena_bytes(const ShortConvSpec& /*spec*/, std::int64_t hidd
 }
 
 Result<MlpBlock> load_block(const GatedMlpSpec& spec, TensorLoader& loader, std::int64_t layer) {
-  using enum TensorRole;
-  MlpWeights weights;
-  if (spec.fused_gate_up) {
-    QUIRE_ASSIGN_OR_RETURN(auto both, loader.stacked_matrices(kGateUp, 2, layer));
-    weights.gate = std::move(both[0]);
-    weights.up = std::move(both[1]);
-  } else {
-    QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kGate, kUp}, layer));
-    QUIRE_ASSIGN_OR_RETURN(weights.gate, loader.matrix(kGate, layer));
-    QUIRE_ASSIGN_OR_RETURN(weights.up, loader.matrix(kUp, layer));
-  }
-  QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
-  QUIRE_ASSIGN_OR_RETURN(weights.gate_bias, loader.vector({kGateBias}, layer));
-  QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
-  QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
+  QUIRE_ASSIGN_OR_RETURN(auto weights, load_mlp(spec, loader, layer));
   return MlpBlock(spec.activation, std::move(weights));
 }
 
 std::uint64_t block_arena_bytes(const GatedMlpSpec& spec, std::int64_t /*hidden_size*/,
                                 std::int64_t rows) {
   return MlpBlock::arena_bytes(spec.intermediate_size, rows);
+}
+
+Result<SparseMlpBlock> load_block(const SparseMlpSpec& spec, TensorLoader& loader,
+                                  std::int64_t layer) {
+  QUIRE_ASSIGN_OR_RETURN(auto weights, load_mlp(spec, loader, layer));
+  return SparseMlpBlock(spec.activation, static_cast<float>(spec.deviations), std::move(weights));
+}
+
+std::uint64_t block_arena_bytes(const SparseMlpSpec& spec, std::int64_t /*hidden_size*/,
+                                std::int64_t rows) {
+  return SparseMlpBlock::arena_bytes(spec.intermediate_size, rows);
 }
 
 Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
@@ -206,15 +230,15 @@ Result<PlainMlpBlock> load_block(const PlainMlpSpec& spec, TensorLoader& loader,
   QUIRE_ASSIGN_OR_RETURN(weights.down, loader.matrix(kDown, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.up_bias, loader.vector({kUpBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.down_bias, loader.vector({kDownBias}, layer));
-  if (spec.xielu) {
+  if (spec.xielu_numbers) {
+    weights.xielu = xielu_of(*spec.xielu_numbers);
+  } else if (spec.xielu) {
     QUIRE_ASSIGN_OR_RETURN(const float alpha_p, loader.number(kXieluAlphaP, layer));
     QUIRE_ASSIGN_OR_RETURN(const float alpha_n, loader.number(kXieluAlphaN, layer));
     QUIRE_ASSIGN_OR_RETURN(const float beta, loader.number(kXieluBeta, layer));
     QUIRE_ASSIGN_OR_RETURN(const float epsilon, loader.number(kXieluEpsilon, layer));
-    weights.xielu = Xielu{.alpha_p = softplus(alpha_p),
-                          .alpha_n = beta + softplus(alpha_n),
-                          .beta = beta,
-                          .epsilon = epsilon};
+    weights.xielu =
+        xielu_of({.alpha_p = alpha_p, .alpha_n = alpha_n, .beta = beta, .epsilon = epsilon});
   }
   return PlainMlpBlock(spec.activation, std::move(weights));
 }
@@ -272,6 +296,27 @@ Result<PerLayerBlock> load_block(const PerLayerSpec& spec, TensorLoader& loader,
   QUIRE_ASSIGN_OR_RETURN(weights.output, loader.matrix(kPerLayerOutput, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kPerLayerOutputNorm, {}, layer));
   return PerLayerBlock(spec.activation, std::move(weights));
+}
+
+Result<AltUpBlock> load_block(const AltUpSpec& spec, TensorLoader& loader, std::int64_t layer) {
+  using enum TensorRole;
+  const std::int64_t streams = spec.num_streams;
+  AltUpWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.router, loader.router(kAltUpRouter, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.router_norm, loader.norm(kAltUpRouterNorm, {}, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.predict, loader.rows(kAltUpPredict, 0, streams * streams, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.correct, loader.rows(kAltUpCorrect, 0, streams, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.scale, loader.vector({kAltUpScale}, layer));
+  return AltUpBlock(spec.active, std::move(weights));
+}
+
+Result<LaurelBlock> load_laurel(TensorLoader& loader, std::int64_t layer) {
+  using enum TensorRole;
+  LaurelWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.left, loader.matrix(kLaurelLeft, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.right, loader.matrix(kLaurelRight, layer));
+  QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kLaurelNorm, {}, layer));
+  return LaurelBlock(std::move(weights));
 }
 
 }  // namespace quire

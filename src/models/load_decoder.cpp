@@ -24,15 +24,17 @@ namespace {
 // configuration may say that there are far more than a checkpoint has.
 template <typename Check>
 Status for_each_expected(const DecoderSpec& spec, const Check& check) {
-  for (const TensorShape& tensor : spec.tensors()) {
-    QUIRE_RETURN_IF_ERROR(check(spec.names.name(tensor.role), tensor.sizes));
-  }
-  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
-    for (const TensorShape& tensor : spec.layer_tensors(layer)) {
+  const auto check_all = [&](const std::vector<TensorShape>& tensors, std::int64_t layer) {
+    for (const TensorShape& tensor : tensors) {
       for (std::int64_t expert = 0; expert < tensor.num_experts; ++expert) {
         QUIRE_RETURN_IF_ERROR(check(spec.names.name(tensor.role, layer, expert), tensor.sizes));
       }
     }
+    return Status();
+  };
+  QUIRE_RETURN_IF_ERROR(check_all(spec.tensors(), 0));
+  for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
+    QUIRE_RETURN_IF_ERROR(check_all(spec.layer_tensors(layer), layer));
   }
   return {};
 }
@@ -94,13 +96,39 @@ Result<std::optional<PerLayerInputs>> load_per_layer_inputs(const DecoderSpec& s
   if (spec.per_layer.width == 0) return std::optional<PerLayerInputs>();
   using enum TensorRole;
   PerLayerInputWeights weights;
-  QUIRE_ASSIGN_OR_RETURN(weights.embedding, loader.vocabulary(kPerLayerEmbedding));
+  QUIRE_ASSIGN_OR_RETURN(weights.embedding, loader.vocabulary(kPerLayerEmbedding, spec.vocab_size));
   QUIRE_ASSIGN_OR_RETURN(weights.projection, loader.matrix(kPerLayerProjection));
   QUIRE_ASSIGN_OR_RETURN(weights.norm, loader.norm(kPerLayerProjectionNorm, {}));
   const double embedding_scale = std::sqrt(static_cast<double>(spec.per_layer.width));
   const double projection_scale = 1.0 / std::sqrt(static_cast<double>(spec.hidden_size));
   return std::optional(PerLayerInputs(spec.num_layers(), static_cast<float>(embedding_scale),
                                       static_cast<float>(projection_scale), std::move(weights)));
+}
+
+// Where tokens have streams.
+Result<std::optional<AltUpStreams>> load_streams(const DecoderSpec& spec, TensorLoader& loader) {
+  if (spec.altup.num_streams == 0) return std::optional<AltUpStreams>();
+  using enum TensorRole;
+  const std::int64_t others = spec.altup.num_streams - 1;
+  AltUpStreamWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.projections, loader.experts(kAltUpProjections, others, 0));
+  QUIRE_ASSIGN_OR_RETURN(weights.unembeddings, loader.experts(kAltUpUnembeddings, others, 0));
+  return std::optional(AltUpStreams(std::move(weights)));
+}
+
+Result<LayerExtras> load_extras(const DecoderSpec& spec, TensorLoader& loader, std::int64_t index) {
+  const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
+  LayerExtras extras;
+  if (spec.altup.num_streams != 0) {
+    QUIRE_ASSIGN_OR_RETURN(extras.altup, load_block(spec.altup, loader, index));
+  }
+  if (layer.laurel_rank != 0) {
+    QUIRE_ASSIGN_OR_RETURN(extras.laurel, load_laurel(loader, index));
+  }
+  if (spec.per_layer.width != 0) {
+    QUIRE_ASSIGN_OR_RETURN(extras.per_layer, load_block(spec.per_layer, loader, index));
+  }
+  return extras;
 }
 
 Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, std::int64_t index) {
@@ -122,12 +150,9 @@ Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, s
   if (layer.output_scale) {
     QUIRE_ASSIGN_OR_RETURN(shape.output_scale, loader.number(kLayerScale, index));
   }
-  std::optional<PerLayerBlock> per_layer;
-  if (spec.per_layer.width != 0) {
-    QUIRE_ASSIGN_OR_RETURN(per_layer, load_block(spec.per_layer, loader, index));
-  }
+  QUIRE_ASSIGN_OR_RETURN(auto extras, load_extras(spec, loader, index));
   return DecoderLayer(shape, std::move(norms), std::move(mixer), std::move(feed_forward),
-                      std::move(per_layer));
+                      std::move(extras));
 }
 
 }  // namespace
@@ -230,7 +255,8 @@ Result<std::unique_ptr<Model>> Model::load_besides(LoadedMatrices matrices, cons
   QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));
   QUIRE_ASSIGN_OR_RETURN(auto final_norm,
                          loader.norm(TensorRole::kFinalNorm, {TensorRole::kFinalNormBias}));
-  QUIRE_ASSIGN_OR_RETURN(auto per_layer_inputs, load_per_layer_inputs(spec, loader));
+  QUIRE_ASSIGN_OR_RETURN(inputs.per_layer, load_per_layer_inputs(spec, loader));
+  QUIRE_ASSIGN_OR_RETURN(inputs.streams, load_streams(spec, loader));
   std::vector<DecoderLayer> layers;
   layers.reserve(spec.layers.size());
   for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
@@ -244,10 +270,9 @@ Result<std::unique_ptr<Model>> Model::load_besides(LoadedMatrices matrices, cons
     rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
   }
   const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
-  std::unique_ptr<Model> model(
-      new Model(spec, std::move(embedding), std::move(inputs), std::move(output),
-                std::move(output_bias), std::move(final_norm), std::move(per_layer_inputs),
-                DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+  std::unique_ptr<Model> model(new Model(
+      spec, std::move(embedding), std::move(inputs), std::move(output), std::move(output_bias),
+      std::move(final_norm), DecoderStack(std::move(rotaries), std::move(layers)), bytes));
   model->matrices_ = std::move(matrices);
   return model;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -24,12 +25,23 @@ struct GatedMlpSpec {
   bool operator==(const GatedMlpSpec&) const = default;
 };
 
+// The same of gates that are open above a cutoff alone (nn/sparse_mlp_block.h).
+struct SparseMlpSpec : GatedMlpSpec {
+  double deviations = 0;  // of the cutoff from the gates' mean
+
+  Status validate(std::string_view where) const;
+
+  bool operator==(const SparseMlpSpec&) const = default;
+};
+
 // down(activation(up(x))).
 struct PlainMlpSpec {
   std::int64_t intermediate_size = 0;
   Activation activation = Activation::kGeluTanh;
   bool bias = false;   // of both
   bool xielu = false;  // the activation is xIELU, with the layer's numbers
+  // These, slopes before their softplus, where no tensors have them.
+  std::optional<Xielu> xielu_numbers = {};
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;
   Status validate(std::string_view where) const;

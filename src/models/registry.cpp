@@ -20,6 +20,7 @@
 #include "models/falcon.h"
 #include "models/flex_olmo.h"
 #include "models/gemma.h"
+#include "models/gemma3n.h"
 #include "models/gemma4.h"
 #include "models/glm.h"
 #include "models/glm4_moe.h"
@@ -76,6 +77,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"GemmaForCausalLM", gemma_from_config, &kGemmaGguf},
     ModelFamily{"Gemma2ForCausalLM", gemma2_from_config, &kGemma2Gguf},
     ModelFamily{"Gemma3ForCausalLM", gemma3_from_config, &kGemma3Gguf},
+    ModelFamily{"Gemma3nForCausalLM", gemma3n_from_config, &kGemma3nGguf},
     ModelFamily{"Gemma4ForCausalLM", gemma4_from_config},
     ModelFamily{"GraniteForCausalLM", granite_from_config, &kGraniteGguf},
     ModelFamily{"Phi3ForCausalLM", phi3_from_config, &kPhi3Gguf},

@@ -111,6 +111,7 @@ std::int32_t LayerSpec::kv_window() const {
 std::int64_t DecoderSpec::max_product_inputs() const {
   std::int64_t inputs = std::max(hidden_size, per_layer.width);
   for (const LayerSpec& layer : layers) {
+    inputs = std::max(inputs, layer.laurel_rank);
     const std::int64_t of_mixer =
         std::visit([](const auto& block) { return block.max_inputs(); }, layer.mixer);
     inputs = std::max({inputs, of_mixer, layer.intermediate_size()});
@@ -180,6 +181,16 @@ std::vector<TensorShape> DecoderSpec::tensors() const {
     tensors.push_back({TensorRole::kPerLayerProjection, {all, hidden_size}});
     tensors.push_back({TensorRole::kPerLayerProjectionNorm, {per_layer.width}});
   }
+  using enum TensorRole;
+  const std::int64_t others = altup.num_streams - 1;
+  for (const TensorRole role : {kAltUpProjections, kAltUpUnembeddings}) {
+    if (altup.num_streams == 0) break;
+    if (altup.stacked) {
+      tensors.push_back({role, {others, hidden_size, hidden_size}});
+    } else {
+      tensors.push_back({role, {hidden_size, hidden_size}, others});
+    }
+  }
   return tensors;
 }
 
@@ -211,6 +222,18 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
     tensors.push_back({TensorRole::kPerLayerOutput, {hidden_size, per_layer.width}});
     tensors.push_back({TensorRole::kPerLayerOutputNorm, {hidden_size}});
   }
+  if (const std::int64_t streams = altup.num_streams; streams != 0) {
+    tensors.push_back({TensorRole::kAltUpRouter, {streams, hidden_size}});
+    tensors.push_back({TensorRole::kAltUpRouterNorm, {hidden_size}});
+    tensors.push_back({TensorRole::kAltUpPredict, {streams * streams, streams}});
+    tensors.push_back({TensorRole::kAltUpCorrect, {streams, streams}});
+    if (altup.scaled) tensors.push_back({TensorRole::kAltUpScale, {hidden_size}});
+  }
+  if (layer.laurel_rank != 0) {
+    tensors.push_back({TensorRole::kLaurelLeft, {layer.laurel_rank, hidden_size}});
+    tensors.push_back({TensorRole::kLaurelRight, {hidden_size, layer.laurel_rank}});
+    tensors.push_back({TensorRole::kLaurelNorm, {hidden_size}});
+  }
   if (layer.output_scale) tensors.push_back({TensorRole::kLayerScale, {1}});
   return tensors;
 }
@@ -229,6 +252,10 @@ std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
   if (positions.kind != PositionKind::kNone) {
     bytes += static_cast<std::uint64_t>(max_positions * hidden_size) * sizeof(float);
   }
+  // What the streams' predictions and corrections are weighed with.
+  bytes += static_cast<std::uint64_t>(num_layers() * altup.num_streams * altup.num_streams *
+                                      (altup.num_streams + 1)) *
+           sizeof(float);
   for (const LayerSpec& layer : layers) {
     if (layer.short_conv() != nullptr) {
       bytes += static_cast<std::uint64_t>(hidden_size * layer.short_conv()->taps) * sizeof(float);
@@ -247,6 +274,7 @@ Status DecoderSpec::validate(std::string_view where) const {
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the embeddings", embedding_scale));
   QUIRE_RETURN_IF_ERROR(check_scale(where, "the logits", logit_scale));
   QUIRE_RETURN_IF_ERROR(validate_per_layer(where));
+  QUIRE_RETURN_IF_ERROR(validate_streams(where));
   if (!(logit_soft_cap >= 0 && logit_soft_cap < 1e6)) {
     return Status::bad_model(
         fmt::format("{}: the soft cap of the logits is {}; expected above 0, below 1e6", where,
@@ -276,6 +304,7 @@ Status DecoderSpec::validate(std::string_view where) const {
     assert(!layer.parallel || layer.residual_scale == 1.0);
     assert(norm.weight || (norm.kind == NormKind::kLayer && !norm.bias && !layer.parallel &&
                            layer.norms == NormPlacement::kBefore));
+    assert(layer.laurel_rank == 0 || (!layer.parallel && norm.kind == NormKind::kRms));
     assert(layer.kv_layer() == kOwnKeys || reads_like(layer, layers));
   }
   return {};
@@ -287,10 +316,21 @@ Status DecoderSpec::validate_per_layer(std::string_view where) const {
       where, {{"the size of per-layer embeddings", per_layer.width},
               {"the vocabulary of per-layer embeddings", per_layer.vocab_size},
               {"the size of per-layer embeddings of all layers", num_layers() * per_layer.width}}));
-  if (per_layer.vocab_size >= vocab_size) return {};
-  return Status::bad_model(
-      fmt::format("{}: per-layer embeddings of {} tokens; expected at least the vocabulary's {}",
-                  where, per_layer.vocab_size, vocab_size));
+  return {};
+}
+
+Status DecoderSpec::validate_streams(std::string_view where) const {
+  if (altup.num_streams == 0) return {};
+  assert(norm.kind == NormKind::kRms);
+  if (altup.num_streams < 2 || altup.num_streams > kMaxStreams) {
+    return Status::bad_model(fmt::format("{}: altup_num_inputs is {}; expected 2 to {}", where,
+                                         altup.num_streams, kMaxStreams));
+  }
+  if (altup.active < 0 || altup.active >= altup.num_streams) {
+    return Status::bad_model(fmt::format("{}: altup_active_idx is {}; expected 0 to {}", where,
+                                         altup.active, altup.num_streams - 1));
+  }
+  return {};
 }
 
 Status DecoderDraft::validate_sizes(std::string_view where) const {

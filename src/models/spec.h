@@ -36,21 +36,30 @@ struct NormSpec {
 
 // Embeddings of a token for each layer, which the layer adds at its end (nn/per_layer_block.h).
 struct PerLayerSpec {
-  std::int64_t width = 0;  // of one layer's; 0: there are none
-  std::int64_t vocab_size = 0;
+  std::int64_t width = 0;       // of one layer's; 0: there are none
+  std::int64_t vocab_size = 0;  // tokens from there on have the first token's
   Activation activation = Activation::kGeluTanh;
+};
+
+// Streams of hidden states (nn/altup_block.h).
+struct AltUpSpec {
+  std::int64_t num_streams = 0;  // 0: tokens have none
+  std::int64_t active = 0;       // the one that layers compute
+  bool scaled = true;    // per-layer embeddings read that stream scaled by numbers of a layer
+  bool stacked = false;  // the checkpoint has the streams' matrices as one tensor
 };
 
 // A layer: a mixer, in which tokens see each other, and a feed-forward, in which they do not. Each
 // kind of block is a structure of options; another kind is one more alternative.
 struct LayerSpec {
   std::variant<AttentionSpec, LatentAttentionSpec, ShortConvSpec> mixer;
-  std::variant<GatedMlpSpec, PlainMlpSpec, MoeSpec> feed_forward;
+  std::variant<GatedMlpSpec, SparseMlpSpec, PlainMlpSpec, MoeSpec> feed_forward;
   NormPlacement norms = NormPlacement::kBefore;
-  bool parallel = false;      // both blocks read what the layer gets, through one norm
-  bool two_norms = false;     // where they are parallel: each through its own
-  double residual_scale = 1;  // of what the blocks add to the residual stream
-  bool output_scale = false;  // the layer's result is scaled by a number of the checkpoint
+  bool parallel = false;         // both blocks read what the layer gets, through one norm
+  bool two_norms = false;        // where they are parallel: each through its own
+  double residual_scale = 1;     // of what the blocks add to the residual stream
+  std::int64_t laurel_rank = 0;  // of the residual beside the mixer (nn/laurel_block.h); 0: none
+  bool output_scale = false;     // the layer's result is scaled by a number of the checkpoint
 
   AttentionSpec& attention() { return std::get<AttentionSpec>(mixer); }
   const AttentionSpec& attention() const { return std::get<AttentionSpec>(mixer); }
@@ -108,6 +117,7 @@ struct DecoderSpec {
   bool tie_word_embeddings = false;
   bool output_bias = false;  // of the logits
   PerLayerSpec per_layer;
+  AltUpSpec altup;
   // The matrices of the layers are stored with a row for each input.
   bool transposed_matrices = false;
   NormSpec norm;
@@ -163,6 +173,7 @@ struct DecoderSpec {
 
  private:
   Status validate_per_layer(std::string_view where) const;
+  Status validate_streams(std::string_view where) const;
 };
 
 // A decoder as families read it: all but the layers, and what most layers have in common.

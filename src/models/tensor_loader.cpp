@@ -126,7 +126,7 @@ Result<std::vector<PackedWeight>> TensorLoader::matrices(std::initializer_list<T
   std::vector<PackedWeight> packed;
   for (const TensorRole role : roles) {
     const TensorInfo* tensor = find(role, layer);
-    if (spec_.transposed_matrices && !options_.vocabulary) {
+    if (spec_.transposed_matrices) {
       QUIRE_ASSIGN_OR_RETURN(auto weight, transposed_matrix(*tensor));
       packed.push_back(std::move(weight));
       continue;
@@ -265,10 +265,16 @@ Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role
   return packed;
 }
 
-Result<PackedWeight> TensorLoader::vocabulary(TensorRole role) {
+Result<PackedWeight> TensorLoader::vocabulary(TensorRole role, std::int64_t rows) {
+  const TensorInfo& tensor = *find(role, 0);
+  std::vector<Rows> parts = {all_rows(tensor)};
+  for (std::int64_t row = tensor.shape[0]; row < rows; ++row) {
+    parts.push_back({.tensor = &tensor, .count = 1});
+  }
   options_.vocabulary = true;
-  auto packed = matrix(role);
+  auto packed = packed_matrix(tensor.name, parts);
   options_.vocabulary = false;
+  report(tensor);
   return packed;
 }
 

@@ -119,8 +119,9 @@ class TensorLoader {
   Result<DeviceFloats> expert_vectors(TensorRole role, std::int64_t count, std::int64_t layer,
                                       Columns columns);
 
-  // `role` is an embedding's or the logits'.
-  Result<PackedWeight> vocabulary(TensorRole role);
+  // `role` is an embedding's or the logits'. `rows`: that the result has at least; those that the
+  // tensor does not have are its first.
+  Result<PackedWeight> vocabulary(TensorRole role, std::int64_t rows = 0);
 
   // A matrix that decides where a token goes: never quantized at load.
   Result<PackedWeight> router(TensorRole role, std::int64_t layer);

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-// Those after kPerLayerProjectionNorm exist once a layer; which of them a model has, and of which
+// Those after kAltUpUnembeddings exist once a layer; which of them a model has, and of which
 // shape, its specification says.
 enum class TensorRole : std::uint8_t {
   kEmbedding,
@@ -24,6 +24,8 @@ enum class TensorRole : std::uint8_t {
   kPerLayerEmbedding,
   kPerLayerProjection,
   kPerLayerProjectionNorm,
+  kAltUpProjections,  // of streams: these two exist once for each but the first, or have all
+  kAltUpUnembeddings,
   kInputNorm,  // before attention
   kInputNormBias,
   kQueryKeyValue,  // the three as one matrix, in this order
@@ -73,6 +75,14 @@ enum class TensorRole : std::uint8_t {
   kPerLayerGate,
   kPerLayerOutput,
   kPerLayerOutputNorm,
+  kAltUpRouter,  // of streams
+  kAltUpRouterNorm,
+  kAltUpPredict,  // a row for each pair of streams
+  kAltUpCorrect,  // a row for each stream
+  kAltUpScale,
+  kLaurelLeft,
+  kLaurelRight,
+  kLaurelNorm,
   kLayerScale,  // one number, of the layer's result
   kRouter,      // of a mixture of experts: a row for each expert
   kRouterBias,  // of choices alone
@@ -101,10 +111,11 @@ using TensorRoles = std::bitset<256>;
 struct TensorShape {
   TensorRole role;
   std::vector<std::int64_t> sizes;
-  std::int64_t num_experts = 1;  // how many of them there are, one for each expert
+  std::int64_t num_experts = 1;  // how many of them there are, one for each expert or stream
 };
 
-// "{layer}" in the pattern stands for the layer's number, "{expert}" for the expert's.
+// "{layer}" in the pattern stands for the layer's number, "{expert}" for the expert's
+// or the stream's.
 struct TensorName {
   TensorRole role;
   std::string_view pattern;

@@ -27,6 +27,10 @@ constexpr TextModel kTextModels[] = {
      R"({"vocab_size": 262208, "hidden_size": 2304, "intermediate_size": 9216,
          "num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4,
          "head_dim": 256, "max_position_embeddings": 131072, "rms_norm_eps": 1e-6})"},
+    {"gemma3n_text", "Gemma3nForCausalLM",
+     R"({"vocab_size": 262400, "hidden_size": 2048, "intermediate_size": 16384,
+         "num_hidden_layers": 35, "num_attention_heads": 8, "num_key_value_heads": 2,
+         "head_dim": 256, "max_position_embeddings": 32768, "rms_norm_eps": 1e-6})"},
     {"gemma4_text", "Gemma4ForCausalLM",
      R"({"vocab_size": 262144, "hidden_size": 2304, "intermediate_size": 9216,
          "num_hidden_layers": 30, "num_attention_heads": 8, "num_key_value_heads": 4,
@@ -65,6 +69,7 @@ struct MultimodalModel {
 
 constexpr MultimodalModel kMultimodalModels[] = {
     {"Gemma3ForConditionalGeneration", "gemma3_text"},
+    {"Gemma3nForConditionalGeneration", "gemma3n_text"},
     {"Gemma4ForConditionalGeneration", "gemma4_text"},
     {"Mistral3ForConditionalGeneration", "mistral"},
     {"Llama4ForConditionalGeneration", "llama4_text"},

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include <gtest/gtest.h>
 
@@ -56,6 +57,24 @@ TEST(TextPart, HasWhatPublishedFilesLeaveOut) {
   EXPECT_EQ(spec.ropes[0].factor, 8.0);
   EXPECT_EQ(spec.ropes[1].theta, 10000.0);
   EXPECT_EQ(spec.num_layers(), 34);
+}
+
+// All of Gemma 3n E4B's keys have defaults.
+TEST(TextPart, Gemma3nMayLeaveOutEverything) {
+  const DecoderSpec spec =
+      good("Gemma3nForConditionalGeneration", R"({"text_config": {"model_type": "gemma3n_text"}})");
+  EXPECT_EQ(spec.num_layers(), 35);
+  EXPECT_EQ(spec.hidden_size, 2048);
+  EXPECT_EQ(spec.vocab_size, 262400);
+  EXPECT_EQ(spec.per_layer.vocab_size, 262144);
+  EXPECT_EQ(spec.per_layer.width, 256);
+  EXPECT_EQ(spec.layers[0].attention().window, 512);
+  EXPECT_EQ(spec.layers[19].kv_layer(), kOwnKeys);
+  EXPECT_EQ(spec.layers[20].kv_layer(), 18);
+  EXPECT_EQ(spec.layers[34].kv_layer(), 19);
+  EXPECT_TRUE(std::holds_alternative<SparseMlpSpec>(spec.layers[9].feed_forward));
+  EXPECT_FALSE(std::holds_alternative<SparseMlpSpec>(spec.layers[10].feed_forward));
+  EXPECT_EQ(spec.layers[34].intermediate_size(), 16384);
 }
 
 TEST(TextPart, PositionsInSectionsAreTheUsualOnes) {

@@ -6,9 +6,11 @@
 #include <optional>
 #include <variant>
 
+#include "nn/altup_block.h"
 #include "nn/attention_block.h"
 #include "nn/forward_context.h"
 #include "nn/latent_attention_block.h"
+#include "nn/laurel_block.h"
 #include "nn/mlp_block.h"
 #include "nn/moe_block.h"
 #include "nn/norm.h"
@@ -16,6 +18,7 @@
 #include "nn/plain_mlp_block.h"
 #include "nn/rotary.h"
 #include "nn/short_conv_block.h"
+#include "nn/sparse_mlp_block.h"
 
 namespace quire {
 
@@ -25,6 +28,13 @@ struct LayerNorms {
   Norm mixer_output;
   Norm feed_forward_input;
   Norm feed_forward_output;
+};
+
+// What few layers have besides a mixer and a feed-forward.
+struct LayerExtras {
+  std::optional<AltUpBlock> altup;
+  std::optional<LaurelBlock> laurel;  // of layers without parallel blocks
+  std::optional<PerLayerBlock> per_layer;
 };
 
 struct LayerShape {
@@ -41,10 +51,10 @@ struct LayerShape {
 class DecoderLayer {
  public:
   using Mixer = std::variant<AttentionBlock, LatentAttentionBlock, ShortConvBlock>;
-  using FeedForward = std::variant<MlpBlock, PlainMlpBlock, MoeBlock>;
+  using FeedForward = std::variant<MlpBlock, SparseMlpBlock, PlainMlpBlock, MoeBlock>;
 
   DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward,
-               std::optional<PerLayerBlock> per_layer = std::nullopt);
+               LayerExtras extras = {});
 
   // Bytes of arena that forward() takes for `rows` rows, where its blocks take `block_bytes` each
   // at most. `two_inputs`: side by side, with a norm each.
@@ -53,16 +63,18 @@ class DecoderLayer {
 
   std::optional<std::size_t> rotary() const { return shape_.rotary; }
 
-  // hidden: [num_tokens][hidden_size], updated in place. `rotary`: the table, or null. `index`: of
-  // this layer.
+  // hidden: [num_tokens][hidden_size], updated in place; where tokens have streams, they are, and
+  // hidden is scratch. `rotary`: the table, or null. `index`: of this layer.
   void forward(ForwardContext& ctx, const RotaryTable* rotary, int index, float* hidden) const;
 
  private:
+  void add_per_layer(ForwardContext& ctx, int index, float* hidden, float* scratch) const;
+
   LayerShape shape_;
   LayerNorms norms_;
   Mixer mixer_;
   FeedForward feed_forward_;
-  std::optional<PerLayerBlock> per_layer_;
+  LayerExtras extras_;
 };
 
 }  // namespace quire

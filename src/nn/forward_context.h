@@ -61,6 +61,9 @@ struct ForwardContext {
   const LayerTables* layer_tables = nullptr;
   const LayerHeads* layer_heads = nullptr;  // [num_layers]; null: those of the step, for all layers
   PerLayerVectors per_layer_inputs = {};    // where the model has them, set by its forward()
+  // [num_streams][num_tokens][hidden_size] where tokens have streams (nn/altup_block.h), set by the
+  // model's forward().
+  float* streams = nullptr;
   ActivationMode activation_mode = ActivationMode::kFloat32;
 
   KvLayout layout_of(int layer) const {

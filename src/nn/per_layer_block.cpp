@@ -25,24 +25,26 @@ std::uint64_t PerLayerBlock::arena_bytes(std::int64_t width, std::int64_t rows) 
   return Arena::float_bytes(rows * width);
 }
 
-void PerLayerBlock::forward(ForwardContext& ctx, int layer, float* hidden, float* scratch) const {
+void PerLayerBlock::forward(ForwardContext& ctx, int layer, const float* x, float* hidden,
+                            std::int64_t copies, float* scratch) const {
   const std::int64_t rows = ctx.tokens.num_tokens;
   const std::int64_t width = weights_.gate.outputs();
+  const std::int64_t hidden_size = weights_.output.outputs();
   const Arena::Scope scope(ctx.arena);
   float* const gated = ctx.arena.floats(rows * width);
   const MatmulPart gate = {.weight = &weights_.gate, .out = gated, .out_stride = width};
-  ctx.ops.matmul(hidden, weights_.gate.inputs(), rows, ctx.activation_mode, std::span(&gate, 1),
+  ctx.ops.matmul(x, hidden_size, rows, ctx.activation_mode, std::span(&gate, 1),
                  kPerLayerGateStage);
   ctx.ops.activate_in_place(activation_, rows * width, gated);
   ctx.ops.multiply_rows(ctx.per_layer_inputs.data + layer * width, ctx.per_layer_inputs.stride,
                         rows, width, gated);
-  const DeviceFloats no_bias;
-  add_to_residual(ctx, gated,
-                  {.weight = &weights_.output,
-                   .bias = &no_bias,
-                   .mode = ctx.activation_mode,
-                   .stage = &kPerLayerOutputStage},
-                  {.hidden = hidden, .norm = &weights_.norm, .scratch = scratch});
+  const MatmulPart output = {.weight = &weights_.output, .out = scratch, .out_stride = hidden_size};
+  ctx.ops.matmul(gated, width, rows, ctx.activation_mode, std::span(&output, 1),
+                 kPerLayerOutputStage);
+  for (std::int64_t i = 0; i < copies; ++i) {
+    add_to_residual(ctx, scratch, hidden_size,
+                    {.hidden = hidden + i * rows * hidden_size, .norm = &weights_.norm});
+  }
 }
 
 PerLayerInputs::PerLayerInputs(std::int64_t num_layers, float embedding_scale,

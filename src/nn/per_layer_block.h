@@ -25,9 +25,11 @@ class PerLayerBlock {
   // Bytes of arena that forward() takes for `rows` rows.
   static std::uint64_t arena_bytes(std::int64_t width, std::int64_t rows);
 
-  // hidden: [num_tokens][hidden_size], updated in place; `scratch` is as large. `layer`: whose part
-  // of ctx.per_layer_inputs.
-  void forward(ForwardContext& ctx, int layer, float* hidden, float* scratch) const;
+  // x, which the gate reads, and scratch: [num_tokens][hidden_size]. hidden: [copies][num_tokens]
+  // [hidden_size]; each gets the same added. x and hidden may be the same. `layer`: whose part of
+  // ctx.per_layer_inputs.
+  void forward(ForwardContext& ctx, int layer, const float* x, float* hidden, std::int64_t copies,
+               float* scratch) const;
 
  private:
   Activation activation_;

@@ -1,14 +1,11 @@
 // Per-layer embeddings against their formulas in double precision.
 #include "nn/per_layer_block.h"
 
-#include <cmath>
-#include <memory>
 #include <numbers>
-#include <vector>
 
 #include <gtest/gtest.h>
 
-#include "nn/nn_test_support.h"
+#include "nn/row_blocks_test_support.h"
 
 namespace quire {
 namespace {
@@ -16,48 +13,15 @@ namespace {
 constexpr std::int64_t kLayers = 3;
 constexpr std::int64_t kPerLayerWidth = 16;
 constexpr std::int64_t kVocab = 11;
-constexpr std::int64_t kRows = 70;  // more than are embedded at once
 
-class PerLayerTest : public testing::TestWithParam<IsaLevel> {
+class PerLayerTest : public RowsOfAStep {
  protected:
   void SetUp() override {
-    QUIRE_SKIP_ABSENT_LEVEL();
-    device_ = std::make_unique<CpuDevice>(2, op_table(GetParam()));
+    RowsOfAStep::SetUp();
     for (std::int64_t i = 0; i < kRows; ++i)
       tokens_.push_back(static_cast<TokenId>(i * 7 % kVocab));
-    hidden_ = random_floats(kRows * kHiddenSize, 1.0F, 5);
-    ops_ = device_->make_stream({.max_rows = kRows, .max_inputs = kHiddenSize}).value();
-    plan_ = ops_->plan_attention(1, {});
   }
-
-  // Runs body(ctx) with an arena of so many bytes.
-  template <typename Body>
-  void run(std::uint64_t arena_bytes, Body body) {
-    const Buffer memory = Buffer::allocate(arena_bytes).value();
-    Arena arena(memory.bytes());
-    ForwardContext ctx{.ops = *ops_,
-                       .arena = arena,
-                       .tokens = {.num_tokens = kRows, .token_ids = tokens_.data()},
-                       .attention_plan = *plan_,
-                       .kv_layout = {}};
-    body(ctx);
-  }
-
-  Numbers hidden_of(std::int64_t row) const {
-    return {hidden_.begin() + row * kHiddenSize, hidden_.begin() + (row + 1) * kHiddenSize};
-  }
-
-  std::unique_ptr<CpuDevice> device_;
-  std::unique_ptr<OpStream> ops_;
-  std::unique_ptr<PlannedAttention> plan_;
-  std::vector<TokenId> tokens_;
-  Floats hidden_;
 };
-
-double gelu_tanh(double x) {
-  return 0.5 * x *
-         (1.0 + std::tanh(std::sqrt(2.0 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
-}
 
 TEST_P(PerLayerTest, VectorsAreOfTheTokenAndOfWhatEntersTheFirstLayer) {
   const TestWeights embedding = TestWeights::random(kVocab, kLayers * kPerLayerWidth, 1);
@@ -100,11 +64,13 @@ TEST_P(PerLayerTest, ALayerAddsWhatItsGateLetsThroughOfItsOwnPart) {
   const PerLayerBlock block(
       Activation::kGeluTanh,
       {.gate = pack(*device_, {&gate}), .output = pack(*device_, {&output}), .norm = norm.norm()});
+  constexpr std::int64_t kCopies = 2;
   Floats result = hidden_;
-  Floats scratch(result.size());
+  result.insert(result.end(), hidden_.begin(), hidden_.end());
+  Floats scratch(hidden_.size());
   run(PerLayerBlock::arena_bytes(kPerLayerWidth, kRows), [&](ForwardContext& ctx) {
     ctx.per_layer_inputs = {.data = vectors.data(), .stride = kLayers * kPerLayerWidth};
-    block.forward(ctx, kLayer, result.data(), scratch.data());
+    block.forward(ctx, kLayer, hidden_.data(), result.data(), kCopies, scratch.data());
   });
   for (std::int64_t row = 0; row < kRows; ++row) {
     const Numbers hidden = hidden_of(row);
@@ -118,8 +84,10 @@ TEST_P(PerLayerTest, ALayerAddsWhatItsGateLetsThroughOfItsOwnPart) {
     for (std::int64_t i = 0; i < kHiddenSize; ++i) {
       const double expected =
           hidden[static_cast<std::size_t>(i)] + added[static_cast<std::size_t>(i)];
-      ASSERT_NEAR(result[static_cast<std::size_t>(row * kHiddenSize + i)], expected, 5e-5)
-          << "row " << row;
+      for (std::int64_t copy = 0; copy < kCopies; ++copy) {
+        const std::int64_t at = (copy * kRows + row) * kHiddenSize + i;
+        ASSERT_NEAR(result[static_cast<std::size_t>(at)], expected, 5e-5) << "row " << row;
+      }
     }
   }
 }

@@ -153,7 +153,8 @@ std::uint64_t turned_bytes(const DecoderSpec& spec, const WeightSource& source,
 std::uint64_t router_bytes(const DecoderSpec& spec, const WeightSource& source,
                            LoadQuantization quantization, std::int64_t layer) {
   std::uint64_t bytes = 0;
-  for (const TensorRole role : {TensorRole::kRouter, TensorRole::kSharedExpertGate}) {
+  for (const TensorRole role :
+       {TensorRole::kRouter, TensorRole::kSharedExpertGate, TensorRole::kAltUpRouter}) {
     const std::string name = spec.names.name(role, layer);
     const TensorInfo* tensor = name.empty() ? nullptr : source.find(name);
     if (tensor == nullptr || tensor->shape.empty() || tensor->shape.size() > 2) continue;
@@ -313,7 +314,10 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   // Rows of these are numbers, which computed_bytes() has.
   std::unordered_set<std::string> numbers = {spec.names.name(TensorRole::kPositions)};
   for (std::int64_t layer = 0; layer < spec.num_layers(); ++layer) {
-    numbers.insert(spec.names.name(TensorRole::kShortConv, layer));
+    for (const TensorRole role :
+         {TensorRole::kShortConv, TensorRole::kAltUpPredict, TensorRole::kAltUpCorrect}) {
+      numbers.insert(spec.names.name(role, layer));
+    }
   }
   for (const TensorInfo& tensor : source.tensors()) {
     // Where embeddings are tied, some files repeat them; they are not loaded.
@@ -324,8 +328,12 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
       const bool vocabulary =
           tensor.name == embedding || tensor.name == output || tensor.name == per_layer;
       const std::size_t outputs = spec.transposed_matrices && !vocabulary ? 1 : 0;
-      bytes += packed_weight_bytes(tensor.encoding, tensor.shape[outputs],
-                                   tensor.shape[1 - outputs], quantization, vocabulary) +
+      // Tokens without an embedding for the layers have the first token's.
+      const std::int64_t rows = tensor.name == per_layer
+                                    ? std::max(tensor.shape[0], spec.vocab_size)
+                                    : tensor.shape[outputs];
+      bytes += packed_weight_bytes(tensor.encoding, rows, tensor.shape[1 - outputs], quantization,
+                                   vocabulary) +
                static_cast<std::uint64_t>(order_bytes(tensor));
     } else if (tensor.shape.size() == 3) {  // a matrix of each expert
       bytes += static_cast<std::uint64_t>(tensor.shape[0]) *

@@ -78,7 +78,8 @@ bool is_table(TensorRole role) {
 bool stays_wide(TensorRole role) {
   using enum TensorRole;
   return is_table(role) || role == kOutput || role == kRouter || role == kSharedExpertGate ||
-         role == kShortConv || role == kExpertGateUpBiases || role == kExpertGateBiases ||
+         role == kShortConv || role == kAltUpRouter || role == kAltUpPredict ||
+         role == kAltUpCorrect || role == kExpertGateUpBiases || role == kExpertGateBiases ||
          role == kExpertUpBiases || role == kExpertDownBiases;
 }
 

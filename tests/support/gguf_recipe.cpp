@@ -1,5 +1,6 @@
 #include "support/gguf_recipe.h"
 
+#include <cmath>
 #include <cstdint>
 #include <fstream>
 #include <map>
@@ -34,6 +35,7 @@ std::string encoded(std::string_view type, const json::value& value) {
   if (type == "bool") return le<std::uint8_t>(value.as_bool() ? 1 : 0);
   if (type == "u32") return le(value.to_number<std::uint32_t>());
   if (type == "i32") return le(value.to_number<std::int32_t>());
+  if (type == "f32" && value == "-inf") return le(-HUGE_VALF);  // JSON has no such number
   if (type == "f32") return le(static_cast<float>(value.to_number<double>()));
   return {};
 }

@@ -1,11 +1,8 @@
 #include "support/remote_device.h"
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -17,7 +14,6 @@
 namespace quire::test {
 namespace {
 
-constexpr std::uint64_t kReserved = std::uint64_t{16} << 30;
 constexpr std::uint64_t kStaged = std::uint64_t{32} << 20;
 
 std::vector<MatmulPart> copied(std::span<const MatmulPart> parts) {
@@ -290,6 +286,23 @@ class RemoteStream final : public OpStream {
                      float* x) override {
     queue_.add([=, this] { home_->multiply_rows(near(by), by_stride, rows, cols, near(x)); });
   }
+  void keep_largest(float deviations, std::int64_t rows, std::int64_t cols, float* x) override {
+    queue_.add([=, this] { home_->keep_largest(deviations, rows, cols, near(x)); });
+  }
+  void match_rms(const float* like, float floor, std::int64_t rows, std::int64_t cols,
+                 float* x) override {
+    queue_.add([=, this] { home_->match_rms(near(like), floor, rows, cols, near(x)); });
+  }
+  void predict_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                       float* out) override {
+    queue_.add([=, this] { home_->predict_streams(rows, cols, near_streams(args), near(out)); });
+  }
+  void correct_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
+                       const float* scale, float* x) override {
+    queue_.add([=, this] {
+      home_->correct_streams(rows, cols, near_streams(args), near(scale), near(x));
+    });
+  }
   void short_conv(std::int64_t rows, const ShortConvArgs& args) override {
     queue_.add([=, this] {
       ShortConvArgs here = args;
@@ -318,6 +331,12 @@ class RemoteStream final : public OpStream {
   T* near(T* far) const {
     return memory_.near(far);
   }
+  AltUpArgs near_streams(AltUpArgs args) const {
+    args.streams = near(args.streams);
+    args.router = near(args.router);
+    args.weight = near(args.weight);
+    return args;
+  }
   const std::byte* stage_bytes(std::span<const std::byte> values) override {
     std::byte* const to = staging_.data() + staged_;
     staged_ += (values.size() + 63) / 64 * 64;
@@ -342,52 +361,6 @@ class RemoteStream final : public OpStream {
 };
 
 }  // namespace
-
-Result<std::unique_ptr<RemoteMemory>> RemoteMemory::create() {
-  const int fd = ::memfd_create("quire-remote-device", MFD_CLOEXEC);
-  if (fd < 0) return Status::resource_exhausted(fmt::format("memfd_create: {}", strerror(errno)));
-  void* far = MAP_FAILED;
-  void* near = MAP_FAILED;
-  if (::ftruncate(fd, static_cast<off_t>(kReserved)) == 0) {
-    far = ::mmap(nullptr, kReserved, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    near = ::mmap(nullptr, kReserved, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-  }
-  const int error = errno;
-  ::close(fd);
-  if (far == MAP_FAILED || near == MAP_FAILED) {
-    if (far != MAP_FAILED) ::munmap(far, kReserved);
-    return Status::resource_exhausted(fmt::format("cannot map memory twice: {}", strerror(error)));
-  }
-  return std::unique_ptr<RemoteMemory>(
-      new RemoteMemory(static_cast<std::byte*>(far), static_cast<std::byte*>(near)));
-}
-
-RemoteMemory::~RemoteMemory() {
-  ::munmap(far_, kReserved);
-  ::munmap(near_, kReserved);
-}
-
-std::byte* RemoteMemory::take(std::uint64_t bytes) {
-  const std::lock_guard lock(mutex_);
-  const std::uint64_t begin = used_;
-  // A page between two, so that running over an end meets zeros and not another's numbers.
-  const std::uint64_t end = begin + (bytes + 4095) / 4096 * 4096 + 4096;
-  if (bytes > kReserved || end > kReserved) return nullptr;
-  used_ = end;
-  return far_ + begin;
-}
-
-void RemoteMemory::give_back(std::byte* far, std::uint64_t bytes) {
-  (void)::madvise(near(far), (bytes + 4095) / 4096 * 4096, MADV_REMOVE);
-}
-
-void RemoteMemory::check(std::uintptr_t address) const {
-  const auto begin = reinterpret_cast<std::uintptr_t>(far_);
-  if (address >= begin && address < begin + kReserved) return;
-  std::fprintf(stderr, "remote device: %#llx is no address of its memory\n",
-               static_cast<unsigned long long>(address));
-  std::abort();
-}
 
 Result<std::unique_ptr<Device>> RemoteDevice::create(int num_threads, const OpTable& table) {
   QUIRE_ASSIGN_OR_RETURN(auto memory, RemoteMemory::create());

@@ -67,6 +67,7 @@ inline constexpr std::string_view kFamilies[] = {
     "jais2",         "llama4",
     "flex_olmo",     "qwen2_moe_sparse",
     "lfm2",          "lfm2_moe",
+    "gemma3n",       "gemma3n_sizes",
 };
 inline std::string family_golden(std::string_view family, const std::string& file) {
   return QUIRE_SOURCE_DIR "/tests/data/families/" + std::string(family) + "/" + file;
