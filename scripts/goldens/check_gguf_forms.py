@@ -14,8 +14,10 @@ import sys
 import tempfile
 
 
-def llama_cpp_tokens(file, prompt, count, answers):
-    """Puts [token, its log probability's distance to the next best] of `count` tokens into `answers`."""
+def llama_cpp_tokens(file, prompt, expected, answers):
+    """Puts [token, its log probability's distance to the next best] into `answers`, for the prompt and
+    for each of the expected tokens after it: the first that differs ends it. One token a request,
+    because a token that ends a text would end it, and is replaced where it may not."""
     import xllamacpp
     params = xllamacpp.CommonParams()
     params.model.path = str(file)
@@ -29,13 +31,15 @@ def llama_cpp_tokens(file, prompt, count, answers):
     params.fit_params = False
     params.no_extra_bufts = True  # matrices as they are in the file
     server = xllamacpp.Server(params)
-    answer = server.handle_completions({
-        "prompt": list(prompt), "max_tokens": count, "temperature": 0, "ignore_eos": True,
-        "logprobs": 2, "cache_prompt": False})
     result = []
-    for position in answer["choices"][0]["logprobs"]["content"]:
-        best, second = position["top_logprobs"][:2]
+    for i in range(len(expected)):
+        answer = server.handle_completions({
+            "prompt": list(prompt) + expected[:i], "max_tokens": 1, "temperature": 0,
+            "ignore_eos": True, "logprobs": 2, "cache_prompt": True})
+        best, second = answer["choices"][0]["logprobs"]["content"][0]["top_logprobs"][:2]
         result.append([best["id"], best["logprob"] - second["logprob"]])
+        if best["id"] != expected[i]:
+            break
     answers.put(result)
 
 
@@ -64,7 +68,7 @@ def check(name, file):
     context = multiprocessing.get_context("spawn")  # llama.cpp ends the process where it asserts
     answers = context.Queue()
     process = context.Process(target=llama_cpp_tokens,
-                              args=(file, goldens["prompt_token_ids"], len(expected), answers))
+                              args=(file, goldens["prompt_token_ids"], expected, answers))
     process.start()
     found = None
     while found is None:

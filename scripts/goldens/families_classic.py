@@ -83,9 +83,9 @@ CLASSICS = {
         "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.25}}},
     },
     "olmo": {
-        "class": "Olmo", "counted": False, "rows": 48, "gguf": False, "scale": 0.2,
-        "config": {"num_hidden_layers": 2, "attention_bias": True, "pad_token_id": UNK,
+        "class": "Olmo", "gguf": False, "scale": 0.3,
+        "config": {"num_hidden_layers": 2, "clip_qkv": 1.5, "pad_token_id": UNK,
                    "rope_parameters": PLAIN},
-        "variants": {"base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
+        "variants": {"unlimited": {"clip_qkv": None}, "base": {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}}},
     },
 }

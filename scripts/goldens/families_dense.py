@@ -136,8 +136,8 @@ DENSE = {
         "variants": {"default_base": {"rope_parameters": None}},
     },
     "glm": {
-        "class": "Glm", "counted": False, "rows": 48, "gguf": False,
-        "config": {"num_hidden_layers": 2, "head_dim": 16, "pad_token_id": UNK,
+        "class": "Glm", "gguf": False, "scale": 0.2, "bias_scale": 0.25,
+        "config": {"num_hidden_layers": 2, "head_dim": 8, "pad_token_id": UNK,
                    "rope_parameters": PLAIN},
         "variants": {"partial": {"rope_parameters": {**PLAIN, "partial_rotary_factor": 0.75}}},
     },

@@ -45,7 +45,8 @@ FORMS = {
     "gpt_neox": {"config": {"rotary_pct": 0.5}}, "bloom": {"config": {"seq_length": 256}}, "mpt": {"config": {"architectures": ["MPTForCausalLM"]}},
     "falcon": {"config": {"num_kv_heads": 1}, "keys": {"falcon.feed_forward_length": 48}},
     "falcon_grouped": {},
-    "gemma3n": {}, "lfm2": {}, "lfm2_moe": {"variant": "unscaled"},
+    "gemma3n": {}, "gemma4": {}, "apertus": {}, "olmo": {}, "glm": {"config": {"seq_length": 256}},
+    "lfm2": {}, "lfm2_moe": {"variant": "unscaled"},
     "phi": {"keys": {"phi2.feed_forward_length": 64, "phi2.attention.head_count_kv": 2}},
 }
 MXFP4 = "mxfp4_gpt_oss"  # of tests/data/quantized

@@ -28,8 +28,8 @@ Status unsupported(std::string_view where, std::string_view key, std::string_vie
 }
 
 bool ends_a_turn(std::string_view token) {
-  constexpr std::string_view kNames[] = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>",
-                                         "<|endoftext|>"};
+  constexpr std::string_view kNames[] = {"<|im_end|>", "<|eot_id|>",    "<end_of_turn>",
+                                         "<|end|>",    "<|endoftext|>", "<turn|>"};
   return std::ranges::find(kNames, token) != std::end(kNames);
 }
 
@@ -59,7 +59,8 @@ Status read_kinds(const GgufTokenizerKeys& keys, std::string_view where, VocabDa
 }
 
 Status read_merges(const GgufTokenizerKeys& keys, std::string_view where, VocabData& data) {
-  if (keys.merges.empty()) return bad(where, "merges", "missing, but a gpt2 tokenizer needs them");
+  if (keys.merges.empty())
+    return bad(where, "merges", fmt::format("missing, but a {} tokenizer needs them", keys.model));
   data.merges.reserve(keys.merges.size());
   for (std::size_t i = 0; i < keys.merges.size(); ++i) {
     const std::string& merge = keys.merges[i];
@@ -227,8 +228,16 @@ Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view w
     QUIRE_ASSIGN_OR_RETURN(
         data.unk_id, token_id_of_key(keys.unk, where, "unknown_token_id", data.tokens.size()));
     if (keys.add_bos.value_or(true) && data.bos_id) data.prefix_ids = {*data.bos_id};
+  } else if (keys.model == "gemma4") {
+    data.style = BpeStyle::kCharacters;
+    QUIRE_RETURN_IF_ERROR(read_merges(keys, where, data));
+    append_space_steps(keys.add_space_prefix.value_or(false), data);
+    data.byte_fallback = true;
+    QUIRE_ASSIGN_OR_RETURN(
+        data.unk_id, token_id_of_key(keys.unk, where, "unknown_token_id", data.tokens.size()));
+    if (data.bos_id) data.prefix_ids = {*data.bos_id};  // whatever the file says, as llama.cpp
   } else {
-    return unsupported(where, "model", keys.model, "gpt2, llama");
+    return unsupported(where, "model", keys.model, "gpt2, llama, gemma4");
   }
   if (keys.add_eos.value_or(false) && !data.eos_ids.empty()) {
     data.suffix_ids = {data.eos_ids.front()};

@@ -35,14 +35,15 @@ struct GgufTokenizerKeys {
 
 // Supported: model "gpt2" (byte-level, with merges) whose `pre` is one of llama.cpp's names for the
 // pre-tokenizers of GPT-2, SmolLM and StarCoder, Llama 3, Qwen2, GPT-4o, tekken, Falcon and
-// DeepSeek (the error for any other lists them), and model "llama" (SentencePiece-style, with
-// scores; Gemma's too). Errors: kUnimplemented naming another model or `pre`, kBadModel for keys
-// that contradict each other: a token id beyond the vocabulary (also one that nothing needs), types
-// or scores for another number of tokens, a merge of what are no tokens. `where` names the file.
+// DeepSeek (the error for any other lists them), model "llama" (SentencePiece-style, with
+// scores; Gemma's too), and model "gemma4" (the same with merges). Errors: kUnimplemented naming
+// another model or `pre`, kBadModel for keys that contradict each other: a token id beyond the
+// vocabulary (also one that nothing needs), types or scores for another number of tokens, a merge
+// of what are no tokens. `where` names the file.
 //
 // Every token that is known to end a turn (`eot`, and control tokens spelled <|im_end|>,
-// <|eot_id|>, <end_of_turn>, <|end|> or <|endoftext|>) counts as an end-of-sequence id beside
-// `eos`.
+// <|eot_id|>, <end_of_turn>, <turn|>, <|end|> or <|endoftext|>) counts as an end-of-sequence id
+// beside `eos`.
 Result<VocabData> read_tokenizer_gguf(GgufTokenizerKeys keys, std::string_view where);
 
 }  // namespace quire

@@ -1,6 +1,12 @@
 #include "models/apertus.h"
 
+#include <array>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "models/config_keys.h"
 #include "models/rope_config.h"
@@ -33,7 +39,39 @@ Status read_apertus_rope(const JsonReader& config, DecoderDraft& draft) {
   return {};
 }
 
+// GGUF has the layers' numbers as keys.
+Status read_xielu(const JsonReader& config, std::vector<LayerSpec>& layers) {
+  std::array<std::vector<double>, 4> numbers;
+  constexpr std::array<std::string_view, 4> kKeys = {"xielu_alpha_p", "xielu_alpha_n", "xielu_beta",
+                                                     "xielu_eps"};
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    QUIRE_ASSIGN_OR_RETURN(auto of_layers,
+                           read_layer_numbers(config, kKeys[i], std::ssize(layers)));
+    if (!of_layers && i == 0) return {};
+    if (!of_layers) return config.type_error(kKeys[i], "a number for each layer");
+    numbers[i] = *std::move(of_layers);
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    std::get<PlainMlpSpec>(layers[i].feed_forward).xielu_numbers =
+        Xielu{.alpha_p = static_cast<float>(numbers[0][i]),
+              .alpha_n = static_cast<float>(numbers[1][i]),
+              .beta = static_cast<float>(numbers[2][i]),
+              .epsilon = static_cast<float>(numbers[3][i])};
+  }
+  return {};
+}
+
+constexpr GgufKey kApertusKeys[] = {{"xielu.alpha_p", "xielu_alpha_p"},
+                                    {"xielu.alpha_n", "xielu_alpha_n"},
+                                    {"xielu.beta", "xielu_beta"},
+                                    {"xielu.eps", "xielu_eps"}};
+
 }  // namespace
+
+// How positions are scaled, a tensor says.
+constexpr GgufForm kApertusGguf = {.architecture = "apertus",
+                                   .keys = kApertusKeys,
+                                   .settings = R"({"rope_parameters": {"rope_type": "default"}})"};
 
 Result<DecoderSpec> apertus_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"sliding_window", "layer_types", "mlp_bias"}));
@@ -51,6 +89,7 @@ Result<DecoderSpec> apertus_from_config(const JsonReader& config) {
   mlp.xielu = true;
   QUIRE_RETURN_IF_ERROR(read_apertus_rope(config, draft));
   draft.make_layers({.mixer = draft.attention, .feed_forward = mlp});
+  QUIRE_RETURN_IF_ERROR(read_xielu(config, spec.layers));
   return std::move(spec);
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> apertus_from_config(const JsonReader& config);
+extern const GgufForm kApertusGguf;
 
 }  // namespace quire

@@ -33,6 +33,9 @@ Result<DecoderSpec> read_glm(const JsonReader& config, NormPlacement norms) {
 
 }  // namespace
 
+// Of ChatGLM, too, which computes the same.
+constexpr GgufForm kGlmGguf = {.architecture = "chatglm",
+                               .settings = R"({"attention_bias": false})"};
 constexpr GgufForm kGlm4Gguf = {.architecture = "glm4", .settings = R"({"attention_bias": false})"};
 
 Result<DecoderSpec> glm_from_config(const JsonReader& config) {

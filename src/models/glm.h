@@ -10,6 +10,7 @@ namespace quire {
 
 Result<DecoderSpec> glm_from_config(const JsonReader& config);
 Result<DecoderSpec> glm4_from_config(const JsonReader& config);
+extern const GgufForm kGlmGguf;
 extern const GgufForm kGlm4Gguf;
 
 }  // namespace quire

@@ -6,6 +6,13 @@
 #include "models/rope_config.h"
 
 namespace quire {
+namespace {
+
+constexpr GgufKey kOlmoKeys[] = {{"attention.clamp_kqv", "clip_qkv"}};
+
+}  // namespace
+
+constexpr GgufForm kOlmoGguf = {.architecture = "olmo", .keys = kOlmoKeys, .paired_rows = true};
 
 Result<DecoderSpec> olmo_from_config(const JsonReader& config) {
   QUIRE_RETURN_IF_ERROR(refuse_keys(config, {"mlp_bias", "sliding_window", "layer_types"}));

@@ -2,10 +2,12 @@
 #pragma once
 
 #include "base/json.h"
+#include "models/gguf_form.h"
 #include "models/spec.h"
 
 namespace quire {
 
 Result<DecoderSpec> olmo_from_config(const JsonReader& config);
+extern const GgufForm kOlmoGguf;
 
 }  // namespace quire

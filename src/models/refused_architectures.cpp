@@ -104,7 +104,6 @@ constexpr std::string_view kRemoteCode[] = {
     "TeleChat2ForCausalLM",
     "XverseForCausalLM",
     "baichuan",
-    "chatglm",
     "deci",
     "internlm2",
     "minicpm",
