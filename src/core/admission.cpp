@@ -22,7 +22,8 @@ Status SchedulerConfig::validate() const {
         Bound{"num_blocks", num_blocks, 1}, Bound{"max_queued", max_queued, 1},
         Bound{"max_steps_in_flight", max_steps_in_flight, 1},
         Bound{"max_overtaken", max_overtaken, 0}, Bound{"max_draft_paths", max_draft_paths, 1},
-        Bound{"min_prefix_in_flight", min_prefix_in_flight, 1}}) {
+        Bound{"min_prefix_in_flight", min_prefix_in_flight, 1},
+        Bound{"max_pinned_blocks", max_pinned_blocks, 0}}) {
     if (bound.value < bound.least) {
       return Status::invalid_argument(
           fmt::format("{}: {} is not an integer >= {}", bound.name, bound.value, bound.least));
@@ -37,6 +38,11 @@ Status SchedulerConfig::validate() const {
         "kv_tier: a lower tier needs prefix caching, and a model whose layers all keep the keys "
         "and "
         "values of all tokens");
+  }
+  if (max_pinned_blocks >= num_blocks || (max_pinned_blocks > 0 && !enable_prefix_caching)) {
+    return Status::config(fmt::format(
+        "max_pinned_blocks: {} of {} blocks; some must be left, and there must be a prefix cache",
+        max_pinned_blocks, num_blocks));
   }
   constexpr std::size_t kMaxGroups = 64;
   constexpr std::int32_t kMaxPagesPerBlock = 4096;
@@ -80,20 +86,27 @@ std::string_view reject_cause_name(RejectCause cause) {
       return "never_fits";
     case RejectCause::kQueueFull:
       return "queue_full";
+    case RejectCause::kPinnedShare:
+      return "pinned_share";
   }
   return "unknown";
 }
 
 namespace {
 
-// What the pool holds, where that is a number of tokens; else its pages and those that are needed.
+// What the pool holds besides what may be pinned, where that is a number of tokens; else its pages
+// and those that are needed.
 std::string pool_text(const SchedulerConfig& config, std::int64_t num_pages) {
+  const std::int64_t num_blocks = config.num_blocks - config.max_pinned_blocks;
+  const std::string pins =
+      config.max_pinned_blocks == 0
+          ? ""
+          : fmt::format(" besides the {} for pinned prefixes", config.max_pinned_blocks);
   if (config.kv_groups == std::vector{KvGroup{}}) {
-    return fmt::format("holds {} tokens ({} blocks of {})",
-                       std::int64_t{config.num_blocks} * config.block_size, config.num_blocks,
-                       config.block_size);
+    return fmt::format("holds {} tokens ({} blocks of {}{})", num_blocks * config.block_size,
+                       num_blocks, config.block_size, pins);
   }
-  return fmt::format("has {} pages where they need {}", config.num_blocks, num_pages);
+  return fmt::format("has {} pages{} where they need {}", num_blocks, pins, num_pages);
 }
 
 std::string beams_text(const SamplingParams& params) {
@@ -168,7 +181,7 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
         (params.beam_width - 1) * kv_.max_branch_pages(num_prompt_tokens, num_computed_at_most,
                                                        config_.max_tokens_in_flight());
   }
-  if (num_pages > config_.num_blocks) {
+  if (num_pages > config_.num_blocks - config_.max_pinned_blocks) {
     return Refusal{
         RejectCause::kNeverFits,
         Status::resource_exhausted(
@@ -186,7 +199,7 @@ std::optional<Scheduler::Refusal> Scheduler::admission_refusal(const AddRequest&
                                                who, num_waiting, config_.max_queued),
                                    "try again later or raise max_queued")};
   }
-  return std::nullopt;
+  return request.pin == 0 ? std::nullopt : pin_refusal(request);
 }
 
 }  // namespace quire

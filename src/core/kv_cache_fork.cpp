@@ -54,6 +54,33 @@ void KvCacheManager::fork(RequestId parent_id, RequestId child_id) {
   }
 }
 
+std::int64_t KvCacheManager::prefix_pages(std::int32_t num_blocks) const {
+  std::int64_t pages = 0;
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const std::int32_t num_held = num_blocks - first_block(group, num_blocks * block_size_);
+    pages += std::int64_t{groups_[group].pages_per_block} * num_held;
+  }
+  return pages;
+}
+
+void KvCacheManager::put_back(RequestId request_id) {
+  const Table& table = *tables_.find(request_id);
+  for (std::size_t i = 0; i < table.nodes.size(); ++i) {
+    if (!index_.alive(table.nodes[i])) return;
+    put_blocks(table.nodes[i], table.blocks.block(static_cast<std::int32_t>(i)));
+  }
+}
+
+// The same node is the same tokens from the first one on.
+bool KvCacheManager::begins_with(RequestId request_id, RequestId prefix_table) const {
+  const Table* request = tables_.find(request_id);
+  const Table& prefix = *tables_.find(prefix_table);
+  const auto num_blocks = static_cast<std::size_t>(prefix.blocks.size());
+  return request != nullptr && num_blocks > 0 && prefix.nodes.size() == num_blocks &&
+         request->nodes.size() >= num_blocks &&
+         request->nodes[num_blocks - 1] == prefix.nodes.back();
+}
+
 std::int32_t KvCacheManager::pages_needed(std::span<const RequestId> request_ids,
                                           std::int32_t num_computed_tokens,
                                           std::int32_t num_new_tokens) const {

@@ -265,17 +265,21 @@ void KvCacheManager::commit(RequestId request_id, std::span<const TokenId> token
     if (!node) node = index_.insert(parent, tokens_of(tokens, i), scope);
     if (!node) break;
     table.nodes.push_back(*node);
-    const auto pages = table.blocks.block(i);
-    for (std::size_t group = 0; group < groups_.size(); ++group) {
-      const auto block = pages.subspan(static_cast<std::size_t>(first_page(group)),
-                                       static_cast<std::size_t>(groups_[group].pages_per_block));
-      if (block[0] == kNullBlock || index_.contains(block[0])) continue;
-      if (!index_.has_block(*node, group)) index_.put(*node, group, block);
-    }
+    put_blocks(*node, table.blocks.block(i));
   }
   if (table.nodes.empty()) return;
   index_.prune(table.nodes.back());  // where nothing of it is held any more
   drop_lost_nodes(table);
+}
+
+// These are found from now on, in the groups in which the node has no block yet.
+void KvCacheManager::put_blocks(PrefixIndex::Node node, std::span<const BlockId> pages) {
+  for (std::size_t group = 0; group < groups_.size(); ++group) {
+    const auto block = pages.subspan(static_cast<std::size_t>(first_page(group)),
+                                     static_cast<std::size_t>(groups_[group].pages_per_block));
+    if (block[0] == kNullBlock || index_.contains(block[0])) continue;
+    if (!index_.has_block(node, group)) index_.put(node, group, block);
+  }
 }
 
 void KvCacheManager::keep_end(RequestId request_id, std::span<const TokenId> tokens,

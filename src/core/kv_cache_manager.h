@@ -59,6 +59,7 @@
 #include "core/block_table.h"
 #include "core/kv_group.h"
 #include "core/kv_tier.h"
+#include "core/pinned_prefixes.h"
 #include "core/prefix_index.h"
 #include "core/prefix_miss.h"
 #include "core/step.h"
@@ -193,6 +194,15 @@ class KvCacheManager {
   static constexpr RequestId fetch_table(FetchId fetch_id) {
     return (RequestId{1} << 63) | fetch_id;
   }
+  // The table of a pinned prefix (core/pinned_prefixes.h): no request or fetch has such an id.
+  static constexpr RequestId pin_table(PinId pin_id) { return (RequestId{3} << 62) | pin_id; }
+  // Pages that a prefix of so many blocks holds for whoever goes on after exactly these.
+  std::int64_t prefix_pages(std::int32_t num_blocks) const;
+  // Nodes of the request's tokens that have lost their blocks, which were another's of the same
+  // tokens, get its own.
+  void put_back(RequestId request_id);
+  // Whether the request has all blocks of a prefix, which has a table of full ones alone.
+  bool begins_with(RequestId request_id, RequestId prefix_table) const;
   // Moves to `plan` what left the prefix cache since the last call.
   void take_stores(SchedulerOutput& plan);
   // Of the blocks in the cache, those that a lower tier would take, each after those before it in
@@ -325,6 +335,7 @@ class KvCacheManager {
   void make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
                      std::int32_t num_kept, SchedulerOutput& plan);
   void drop_lost_nodes(Table& table);
+  void put_blocks(PrefixIndex::Node node, std::span<const BlockId> pages);
   Status restore_table(const Snapshot::Table& table);
   void count_uses();
   Status check_pages() const;

@@ -34,6 +34,7 @@ std::string_view prefix_miss_name(PrefixMissCause cause);  // "none", "off", "to
 struct PrefixMiss {
   PrefixMissCause cause = PrefixMissCause::kNone;
   std::int32_t num_found = 0;                // tokens before the first that was not found
+  std::int32_t num_pinned = 0;               // of these: those of the longest pinned prefix
   std::optional<TokenId> token = {};         // that one, unless all was found
   std::optional<TokenId> cached_token = {};  // kDiffers: what the closest cached prefix has there
   std::optional<RequestId> by = {};          // who needed the pages, or computes it, where known

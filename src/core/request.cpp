@@ -29,6 +29,7 @@ Request::Request(const AddRequest& request, const OutputIdentity& identity,
                  std::span<const TokenId> eos_token_ids, std::int32_t max_model_len, Instant now)
     : identity_(identity),
       external_id_(request.external_id),
+      pin_(request.pin),
       sampling_params_(request.sampling_params),
       num_prompt_tokens_(static_cast<std::int32_t>(request.prompt_token_ids.size())),
       pooling_(request.pooling),

@@ -29,6 +29,7 @@
 #include "core/cache_scope.h"
 #include "core/fair_shares.h"
 #include "core/finish_reason.h"
+#include "core/pinned_prefixes.h"
 #include "core/request_timeline.h"
 #include "core/sampling_params.h"
 #include "core/step.h"
@@ -57,6 +58,9 @@ struct AddRequest {
   // output and no prompt_logprobs.
   Pooling pooling = Pooling::kNone;
   std::string external_id = {};  // what its caller calls it; for logs and pictures, nothing else
+  // Not 0: when it ends by itself, the full blocks of its prompt are pinned under this id, as far
+  // as they are there still, which they are if it has one output token.
+  PinId pin = 0;
 };
 
 // What a request's beam search has come to.
@@ -99,6 +103,7 @@ struct RequestSnapshot {
   FetchId fetch_id = 0;
   bool fetched = false;
   std::int32_t num_fetched_tokens = 0;
+  PinId pin = 0;
 };
 
 // Which output a request is.
@@ -182,6 +187,7 @@ class Request {
 
   RequestId id() const { return identity_.id; }
   const std::string& external_id() const { return external_id_; }
+  PinId pin() const { return pin_; }  // AddRequest::pin
   std::uint64_t arrival_index() const { return identity_.arrival_index; }
   RequestState state() const { return state_; }
   bool finished() const { return state_ == RequestState::kFinished; }
@@ -285,6 +291,7 @@ class Request {
 
   OutputIdentity identity_;
   std::string external_id_;
+  PinId pin_;
   RequestState state_ = RequestState::kWaiting;
   std::optional<FinishReason> finish_reason_;
   std::optional<TokenId> stop_token_id_;

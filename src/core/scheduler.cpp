@@ -181,6 +181,8 @@ SchedulerStats Scheduler::stats() const {
   stats.num_fetching = std::ssize(fetching_);
   stats.blocks_tiered = kv_.tier().num_blocks();
   stats.num_running = std::ssize(running_);
+  stats.num_pins = std::ssize(pinned_.all());
+  stats.blocks_pinned = pinned_.num_pages();
   stats.blocks_total = pool.num_blocks();
   stats.blocks_free = pool.num_free_blocks();
   stats.blocks_used = pool.num_used_blocks();

@@ -59,64 +59,16 @@
 #include "base/status.h"
 #include "core/batch_former.h"
 #include "core/kv_cache_manager.h"
+#include "core/pinned_prefixes.h"
 #include "core/request.h"
 #include "core/retained_rows.h"
+#include "core/scheduler_config.h"
 #include "core/step.h"
 #include "core/step_budget.h"
 #include "core/step_pace.h"
 #include "core/steps_in_flight.h"
 
 namespace quire {
-
-// Who goes first, of those that wait; of equals the earliest arrival. The first four are orders,
-// which also say who goes on when blocks run out; with the other two the earliest goes on. In all
-// but kPriority a request is overtaken by so many at most, and by those that were preempted.
-enum class SchedulingPolicy : std::uint8_t {
-  kFcfs,      // the earliest arrival
-  kPriority,  // the lowest priority value
-  // The fewest tokens, prompt and output at most; each later arrival weighs one token.
-  kShortest,
-  kDeadline,  // the earliest deadline, AddRequest::deadline after the arrival
-  // Whose user has been given the least (core/fair_shares.h). Where there is no place for it, the
-  // last request of a user who would still have as many running as this one gives up its own.
-  kFair,
-  // Of the earliest few the one of which the prefix cache has most; the earliest, where
-  // max_overtaken have gone before it.
-  kLongestPrefix,
-};
-std::string_view policy_name(SchedulingPolicy policy);  // as on the command line: "fcfs" and so on
-
-struct SchedulerConfig {
-  std::int32_t max_num_seqs = 256;             // requests that run at once
-  std::int32_t max_num_batched_tokens = 2048;  // tokens of one step
-  std::int32_t max_model_len = 2048;           // tokens of one sequence, prompt and output
-  std::int32_t block_size = 16;                // tokens of one KV block
-  std::int32_t num_blocks = 0;                 // of the KV pool: pages that all groups share
-  std::vector<KvGroup> kv_groups = {KvGroup{}};
-  std::int32_t max_queued = 4096;        // requests that wait; preempted ones count too
-  std::int32_t max_steps_in_flight = 1;  // planned, their results not known yet
-  bool enable_chunked_prefill = true;    // a prompt may be spread over several steps
-  bool enable_prefix_caching = true;     // full blocks are found again by their content
-  SchedulingPolicy policy = SchedulingPolicy::kFcfs;
-  std::int32_t max_overtaken = 64;  // how often the earliest one is, with kLongestPrefix
-  // So many tokens of a prefix that another computes are worth waiting for, at least.
-  std::int32_t min_prefix_in_flight = 64;
-  Batching batching = Batching::kContinuous;
-  Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
-  // Of a request's drafts in a step, in [1, kMaxDrafts]: of a tree the longest. 1: chains.
-  std::int32_t max_draft_paths = 1;
-  // Blocks that leave the prefix cache may come back from a lower tier: with prefix caching, for a
-  // model of one KV group that keeps all.
-  bool kv_tier = false;
-  std::vector<TokenId> eos_token_ids;
-
-  // Tokens that the steps in flight compute at most.
-  std::int64_t max_tokens_in_flight() const {
-    return std::int64_t{max_steps_in_flight} * max_num_batched_tokens;
-  }
-  // kConfig naming the settings that contradict each other, kInvalidArgument for one out of range.
-  Status validate() const;
-};
 
 // Most drafts of a request in one step; of a longer proposal the first so many count.
 inline constexpr std::int32_t kMaxDrafts = kMaxTreeDrafts;
@@ -128,8 +80,9 @@ enum class RejectCause : std::uint8_t {
   kPromptTooLong,  // no room for an output token, where one is wanted, within max_model_len
   kNeverFits,      // needs more blocks than the pool has
   kQueueFull,
+  kPinnedShare,  // its prompt cannot be pinned, or not besides what is
 };
-inline constexpr std::size_t kNumRejectCauses = 5;
+inline constexpr std::size_t kNumRejectCauses = 6;
 std::string_view reject_cause_name(RejectCause cause);  // "empty_prompt" and so on
 
 // Gauges, and counters since the start. A request with n outputs counts as n. For every request
@@ -148,6 +101,8 @@ struct SchedulerStats {
   Duration max_step{};             // of the pace; zero: no limit
   std::int64_t blocks_tiered = 0;  // in the lower tier
   std::int64_t num_fetching = 0;   // of those that wait: for blocks from there
+  std::int64_t num_pins = 0;       // prefixes that are pinned
+  std::int64_t blocks_pinned = 0;  // that these hold, those of several more than once
 
   std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
@@ -235,7 +190,11 @@ class Scheduler {
   std::unique_ptr<const Request> abort(RequestId request_id, Instant now);
 
   // The prefix cache is as at the start, but for what requests use now: that later ones may find.
-  void reset_prefix_cache() { kv_.forget_cached(); }
+  // Nothing is pinned any more.
+  void reset_prefix_cache();
+  // Lets go of what AddRequest::pin has pinned; false: there is no such pin.
+  bool unpin(PinId pin_id);
+  const PinnedPrefixes& pinned() const { return pinned_; }
 
   // What has become of the lower tier, and of the fetches that were planned.
   void take_in(const TierReport& report, Instant now);
@@ -324,6 +283,11 @@ class Scheduler {
   void enqueue(Request& request);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
   std::optional<Refusal> beam_refusal(const AddRequest& request) const;
+  // Pinned prefixes (scheduler_pins.cpp).
+  std::optional<Refusal> pin_refusal(const AddRequest& request) const;
+  std::int32_t blocks_to_pin(std::int64_t num_prompt_tokens) const;
+  void pin(const Request& request);
+  Status check_pins() const;
   void form_batch(Instant now);
   Instant oldest_arrival() const;
   StepBudget budget_of_step() const;
@@ -416,6 +380,7 @@ class Scheduler {
   FetchId last_fetch_id_ = 0;
   bool waits_for_fetch_ = false;  // nothing can be planned before a fetch has ended
   RetainedRows retained_;
+  PinnedPrefixes pinned_;
   std::vector<RequestId> removed_request_ids_;     // to be told to the executor with the next plan
   std::vector<BlockTruncation> truncated_tables_;  // likewise
   std::vector<BlockReplacement> adopted_blocks_;   // likewise

@@ -46,6 +46,7 @@ Status Scheduler::check_invariants() const {
   QUIRE_RETURN_IF_ERROR(check_queues());
   QUIRE_RETURN_IF_ERROR(check_steps_in_flight());
   QUIRE_RETURN_IF_ERROR(check_fetches());
+  QUIRE_RETURN_IF_ERROR(check_pins());
   const bool fair = config_.policy == SchedulingPolicy::kFair;
   const std::int64_t num_sharing = fair ? std::ssize(requests_) : 0;
   if (shares_.num_present() != num_sharing) {
@@ -71,7 +72,7 @@ Status Scheduler::check_queues() const {
     return broken("{} rows run, {} of them retained, max_num_seqs is {}", num_rows_running(),
                   retained_.size(), config_.max_num_seqs);
   }
-  std::size_t num_tables = retained_.size() + fetches_.size();
+  std::size_t num_tables = retained_.size() + fetches_.size() + pinned_.all().size();
   const Request* previous = nullptr;
   const auto check = [&](const Request& request, bool running) {
     if (find(request.id()) != &request) return broken("request {} is unknown", request.id());
@@ -106,8 +107,8 @@ Status Scheduler::check_queues() const {
     QUIRE_RETURN_IF_ERROR(check(**request, false));
   }
   if (kv_.num_tables() != num_tables) {
-    return broken("{} rows run, are retained or fetched, but {} block tables exist", num_tables,
-                  kv_.num_tables());
+    return broken("{} rows run, are retained, fetched or pinned, but {} block tables exist",
+                  num_tables, kv_.num_tables());
   }
   if (!retained_.empty() && (!batch_.retains() || running_.empty())) {
     return broken("{} rows are retained without a batch", retained_.size());

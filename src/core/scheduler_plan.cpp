@@ -258,7 +258,9 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
   }
   const bool first_time = !request.first_scheduled();
   if (first_time && admission.fork_parent == nullptr) {
-    request.explain(explain_miss(request, admission));
+    PrefixMiss miss = explain_miss(request, admission);
+    miss.num_pinned = pinned_.count_hits(id, kv_);
+    request.explain(miss);
   }
   counters_.prompt_tokens_cached += request.start(admission.num_computed_tokens, now);
   if (request.share() != nullptr) ++request.share()->num_running;

@@ -206,7 +206,8 @@ RequestSnapshot Request::snapshot() const {
           .beams = beams_ ? std::optional(snapshot_of(*beams_)) : std::nullopt,
           .fetch_id = fetch_id_,
           .fetched = fetched_,
-          .num_fetched_tokens = num_fetched_tokens_};
+          .num_fetched_tokens = num_fetched_tokens_,
+          .pin = pin_};
 }
 
 Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
@@ -261,7 +262,8 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
                             .user = std::move(snapshot.user),
                             .deadline = snapshot.deadline,
                             .pooling = snapshot.pooling,
-                            .external_id = std::move(snapshot.external_id)};
+                            .external_id = std::move(snapshot.external_id),
+                            .pin = snapshot.pin};
   const OutputIdentity identity = {.id = snapshot.request_id,
                                    .sample_index = snapshot.sample_index,
                                    .group_id = snapshot.group_id,
@@ -328,6 +330,7 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   snapshot.waits_for_fetch = waits_for_fetch_;
   snapshot.num_vacancies = batch_.num_vacancies();
   snapshot.retained = retained_.snapshot();
+  snapshot.pins.assign(pinned_.all().begin(), pinned_.all().end());
   snapshot.removed_request_ids = removed_request_ids_;
   snapshot.truncated_tables = truncated_tables_;
   snapshot.adopted_blocks = adopted_blocks_;
@@ -370,6 +373,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
   }
   scheduler->batch_.restore(snapshot.num_vacancies);
   QUIRE_RETURN_IF_ERROR(scheduler->retained_.restore(std::move(snapshot.retained)));
+  scheduler->pinned_.restore(std::move(snapshot.pins));
   scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),
                                          snapshot.removed_request_ids.end());
   scheduler->truncated_tables_ = std::move(snapshot.truncated_tables);

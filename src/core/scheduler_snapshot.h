@@ -23,6 +23,7 @@ struct SchedulerSnapshot {
   bool waits_for_fetch = false;
   std::int64_t num_vacancies = 0;  // of the batch that forms
   std::vector<RetainedRow> retained;
+  std::vector<PinnedPrefix> pins;
   std::vector<RequestId> removed_request_ids;     // that the executor has not been told of yet
   std::vector<BlockTruncation> truncated_tables;  // likewise
   std::vector<BlockReplacement> adopted_blocks;   // likewise

@@ -106,6 +106,7 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
 // In a static batch what goes on being computed of it is one row with a next token.
 void Scheduler::end(Request& request, RequestStepOutput& given) {
   ++counters_.num_finished;
+  if (request.pin() != 0) pin(request);
   const bool has_row = !request.is_pooled() && !request.is_beam_search();
   given.finished = take(request, batch_.retains() && has_row);
 }

@@ -63,6 +63,7 @@ struct EngineArgs {
   std::optional<std::int32_t> max_model_len;  // default: the length of the model's training
   bool enable_chunked_prefill = true;
   bool enable_prefix_caching = true;
+  double max_pinned_share = 0;                   // of the KV cache, for pinned prefixes at most
   std::string scheduling_policy = "fcfs";        // and others: engine_args.h
   std::string batching = "continuous";           // continuous, static, dynamic
   double max_batch_delay_ms = 100;               // how long a dynamic batch waits for more requests
@@ -79,6 +80,21 @@ struct EngineArgs {
   std::string event_log;  // record the scheduler in files FILE.000001 and so on; empty: do not
   std::uint64_t event_log_segment_bytes = std::uint64_t{64} << 20;
   std::int64_t event_log_segments = 4;  // the oldest are removed
+};
+
+// A name by which a prompt's blocks stay in the prefix cache for a while (core/pinned_prefixes.h).
+struct PinName {
+  std::string owner;  // whose name it is; others neither see it nor clash with it
+  std::string name;   // 1 to 64 letters, digits, and any of . _ : -
+  Duration ttl{};     // 1 s to a day, from when the prompt is computed
+};
+// What is pinned.
+struct PinState {
+  std::string name;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_blocks = 0;  // pages, where a block takes several
+  Instant expires_at{};
+  std::int64_t num_hits = 0;  // requests that found all of it
 };
 
 // A prompt of token ids and how to continue it. Start from Engine::default_sampling_params(), which
@@ -101,6 +117,9 @@ struct GenerateRequest {
   // Compute RequestOutput::embedding instead of text; `params` then has no effect. It needs no room
   // for output: the prompt may have max_model_len tokens.
   bool embed = false;
+  // Compute the prompt's full blocks, which are then pinned; instead of what has the name. `params`
+  // then has no effect, and the output none either: one token, which means nothing.
+  std::optional<PinName> pin = {};
   std::string external_id = {};  // the caller's name for it, for logs and pictures
   // It uses room in the queue that Engine::reserve() has reserved, so it is never refused because
   // the queue is full.
@@ -198,6 +217,7 @@ struct EngineInfo {
   std::int32_t max_model_len = 0;
   std::int32_t block_size = 0;
   std::int32_t num_blocks = 0;
+  std::int32_t max_pinned_blocks = 0;  // of these, for pinned prefixes at most
   std::int32_t max_num_seqs = 0;
   std::int32_t max_num_batched_tokens = 0;
   bool continuous_batching = true;  // requests join at each step
@@ -297,9 +317,18 @@ class Engine {
   // Unknown ids are ignored.
   void abort(RequestId request_id);
 
-  // Empties the prefix cache, except for blocks in use, for requests that are submitted after this.
-  // Any thread; returns at once.
+  // Empties the prefix cache, except for blocks in use, for requests that are submitted after this;
+  // nothing is pinned any more. Any thread; returns at once.
   void reset_prefix_cache();
+
+  // Pinned prefixes; any thread. They are made by submit(), which refuses what does not fit into
+  // the share of the cache that may be pinned (kResourceExhausted), and go at their time, by
+  // unpin(), with the prefix cache and with the engine. Where the same prompt is pinned by the same
+  // name, its time begins anew; false: it is not.
+  bool renew_pin(const GenerateRequest& request);
+  Status unpin(std::string_view owner, std::string_view name);  // kNotFound
+  // Calls `look` once, as inspect(), with what is pinned by the names of this owner.
+  void list_pins(std::string owner, std::function<void(std::vector<PinState>)> look);
 
   // Replaces tensors of the model between two steps: names and shapes are the checkpoint's, numbers
   // F32, F16 or BF16; only `data` is read. Afterwards the engine is as if it was loaded with them,

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "base/exhaustion.h"
-#include "base/log.h"
 #include "base/random.h"
 #include "core/satisfiable.h"
 #include "engine/api.h"
@@ -17,17 +16,9 @@
 #include "engine/constraints/constraint_compiler.h"
 #include "engine/constraints/ensure_close.h"
 #include "engine/constraints/running_constraints.h"
-#include "engine/draft_model_parts.h"
-#include "engine/engine_args.h"
 #include "engine/engine_core.h"
-#include "engine/engine_sizing.h"
-#include "engine/offload_files.h"
 #include "engine/output_processor.h"
-#include "exec/in_process_executor.h"
-#include "kernels/cpu_device.h"
-#include "load/model_bundle.h"
-#include "models/decoder_model.h"
-#include "models/packed_cache.h"
+#include "engine/pin_registry.h"
 
 namespace quire {
 namespace {
@@ -66,7 +57,8 @@ class Engine::Impl {
         core_(parts.scheduler, std::move(parts.executor), outputs_,
               RunningConstraints(*text_.tokenizer, clock_, parts.jump_forward), clock_,
               std::move(parts.stepped), parts.profile == nullptr ? nullptr : &parts.profile->engine,
-              std::move(parts.listener), std::move(parts.pacer), speculator(parts, clock_)) {}
+              std::move(parts.listener), std::move(parts.pacer), pins_, speculator(parts, clock_)) {
+  }
 
   // Each of the two threads may call the other's object: both must end before either object does.
   ~Impl() {
@@ -77,7 +69,8 @@ class Engine::Impl {
   Result<RequestId> submit(GenerateRequest request, OutputSink sink) {
     SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(check(request));
-    if (request.embed) params = SamplingParams();
+    if (request.embed || request.pin) params = SamplingParams();
+    if (request.pin) params.max_tokens = 1;  // the fewest
     QUIRE_ASSIGN_OR_RETURN(params.bad_words_token_ids,
                            bad_words_token_ids(*text_.tokenizer, params.bad_words));
     RequestConstraint constraint;
@@ -86,6 +79,10 @@ class Engine::Impl {
       constraint.close_within = close_within(request);
     }
     if (!request.reserved) QUIRE_RETURN_IF_ERROR(check_room(params.n));
+    PinId pin = 0;
+    if (request.pin) {
+      QUIRE_ASSIGN_OR_RETURN(pin, begin_pin(request, sink));
+    }
     const std::int64_t num_outputs = params.n;
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.num_ids()));
     if (!params.seed) params.seed = random_bits(seed_, id);
@@ -97,14 +94,16 @@ class Engine::Impl {
                         .prompt_token_ids = std::move(request.prompt_token_ids),
                         .sampling_params = std::move(shared),
                         .priority = request.priority,
-                        .cache_scope = cache_scope_of(request.cache_owner, request.cache_salt),
+                        .cache_scope = scope_of(request),
                         .user = std::move(request.user),
                         .deadline = request.deadline.value_or(kDefaultDeadline),
                         .pooling = request.embed ? info_.embedding.pooling : Pooling::kNone,
-                        .external_id = std::move(request.external_id)},
+                        .external_id = std::move(request.external_id),
+                        .pin = pin},
                        std::move(constraint), request.drafts);
     });
     if (!status.ok() && outputs_.remove(id)) {
+      pins_.abandon(pin);
       if (status.code() == StatusCode::kResourceExhausted) count_refusal();
       return status;
     }
@@ -115,6 +114,9 @@ class Engine::Impl {
   Status check(const GenerateRequest& request) const {
     if (request.embed) QUIRE_RETURN_IF_ERROR(info_.embedding.check());
     QUIRE_RETURN_IF_ERROR(check_prompt(request.prompt_token_ids, request.embed));
+    if (request.pin) {
+      return check_pin(*request.pin, request.prompt_token_ids.size(), info_.block_size);
+    }
     if (request.embed) return {};
     const SamplingParams& params = request.params;
     QUIRE_RETURN_IF_ERROR(params.validate(info_.vocab_size, max_logprobs_));
@@ -189,6 +191,21 @@ class Engine::Impl {
     for (std::int32_t i = 0; i < count; ++i) core_.abort(id + static_cast<RequestId>(i));
   }
   void reset_prefix_cache() { core_.reset_prefix_cache(); }
+  bool renew_pin(const GenerateRequest& request) {
+    return pins_.renew(*request.pin, tokens_to_pin(request), scope_of(request), clock_.now());
+  }
+  Status unpin(std::string_view owner, std::string_view name) {
+    QUIRE_ASSIGN_OR_RETURN(const PinId pin, pins_.remove(owner, name));
+    core_.unpin(pin);
+    return {};
+  }
+  void list_pins(std::string owner, std::function<void(std::vector<PinState>)> look) {
+    core_.inspect(
+        [this, owner = std::move(owner), look = std::move(look)](const EngineState* state) {
+          const auto pins = state == nullptr ? std::span<const PinnedPrefix>() : state->pins();
+          look(pins_.list(owner, pins, info_.block_size));
+        });
+  }
   Status update_weights(const std::vector<TensorInfo>& tensors) {
     return core_.update_weights(tensors);
   }
@@ -225,6 +242,29 @@ class Engine::Impl {
   Instant now() const { return clock_.now(); }
 
  private:
+  static CacheScope scope_of(const GenerateRequest& request) {
+    return cache_scope_of(request.cache_owner, request.cache_salt);
+  }
+
+  // Full blocks alone: what comes after them is not pinned.
+  std::span<const TokenId> tokens_to_pin(const GenerateRequest& request) const {
+    const auto size = static_cast<std::size_t>(info_.block_size);
+    const std::span prompt(request.prompt_token_ids);
+    return prompt.first(prompt.size() / size * size);
+  }
+
+  // Whatever becomes of it, the name is free for another once the sink is told.
+  Result<PinId> begin_pin(GenerateRequest& request, OutputSink& sink) {
+    const auto tokens = tokens_to_pin(request);
+    QUIRE_ASSIGN_OR_RETURN(const PinId pin, pins_.begin(*request.pin, tokens, scope_of(request)));
+    request.prompt_token_ids.resize(tokens.size());
+    sink = [this, pin, told = std::move(sink)](const RequestOutput& output) {
+      if (output.request_finished) pins_.abandon(pin);
+      told(output);
+    };
+    return pin;
+  }
+
   Status check_room(std::int64_t num_outputs) {
     const std::int64_t taken = outputs_.num_unfinished() + num_reserved_;
     if (taken + num_outputs <= max_unfinished_) return {};
@@ -268,118 +308,10 @@ class Engine::Impl {
   std::atomic<std::int64_t> num_reserved_ = 0;  // outputs whose requests are still to come
   std::atomic<std::int64_t> num_refused_ = 0;   // for the queue is full, before the scheduler hears
   mutable ConstraintCompiler compiler_;
+  PinRegistry pins_;
   OutputProcessor outputs_;
   EngineCore core_;  // last: its thread uses all of the above
 };
-
-namespace {
-
-// Packs the weights, or maps them where they were packed before and kept.
-Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBundle& bundle,
-                                          const EngineSizes& sizes, Device& device,
-                                          const LoadProgress& progress) {
-  std::unique_ptr<PackedCache> cache;
-  if (!args.packed_weights_cache.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(cache, PackedCache::open(args.packed_weights_cache, bundle.files.path,
-                                                    *bundle.weights, sizes.quantization, device));
-  }
-  QUIRE_ASSIGN_OR_RETURN(
-      auto model, Model::load(bundle.spec, *bundle.weights, sizes.max_model_len, device, progress,
-                              sizes.quantization, cache.get()));
-  if (cache) {
-    const auto outcome = cache->finish();
-    if (outcome.ok()) {
-      log_info("{}", *outcome);
-    } else {
-      log_warning("packed weights were not kept: {}", outcome.status().to_string());
-    }
-  }
-  return model;
-}
-
-}  // namespace
-
-Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
-                                               const EngineObserver& observer) {
-  const MakeDevice make_device = [](IsaLevel level,
-                                    int num_threads) -> Result<std::unique_ptr<Device>> {
-    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(num_threads, op_table(level)));
-  };
-  return create_engine(args, observer, make_device);
-}
-
-Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
-                                              const EngineObserver& observer,
-                                              const MakeDevice& make_device) {
-  QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
-  QUIRE_RETURN_IF_ERROR(check_engine_args(args));
-  const std::uint64_t heap_before = heap_bytes();
-  QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(args.model, args.tokenizer));
-  if (bundle.skipped.tensors != 0) {
-    log_info("{}: text alone is read; not loaded: {}", bundle.spec.architecture,
-             bundle.skipped.to_text());
-  }
-  const std::uint64_t table_bytes = heap_bytes() - heap_before;
-  QUIRE_ASSIGN_OR_RETURN(const auto draft, open_draft_model(args, bundle));
-  QUIRE_RETURN_IF_ERROR(replace_chat_template(bundle.text, args.chat_template));
-  const DecoderSpec& spec = bundle.spec;
-  if (static_cast<std::int64_t>(bundle.text.tokenizer->vocab_size()) > spec.vocab_size) {
-    return Status::bad_model(
-        fmt::format("{}: the tokenizer has {} tokens, the model {}", bundle.name,
-                    bundle.text.tokenizer->vocab_size(), spec.vocab_size),
-        "model and tokenizer do not belong together");
-  }
-  QUIRE_ASSIGN_OR_RETURN(const EngineSizes sizes,
-                         size_engine(args, bundle, draft, table_bytes, read_memory_limits()));
-
-  const auto& runner_config = sizes.runner;
-  // Before anything is loaded, so that a path that cannot be written shows at once.
-  QUIRE_ASSIGN_OR_RETURN(
-      EngineParts parts,
-      engine_parts(args, bundle, sizes.max_model_len,
-                   static_cast<std::int32_t>(sizes.plan.num_blocks), runner_config.kv_cache_dtype));
-  std::unique_ptr<BlockFile> offload_files;
-  if (!args.kv_offload_path.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(offload_files, open_offload_files(args, bundle, sizes, level));
-  }
-  if (observer.planned) observer.planned(sizes.plan);
-  const int threads = args.threads > 0 ? args.threads : default_num_threads();
-  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
-  QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
-  if (draft) {
-    QUIRE_ASSIGN_OR_RETURN(parts.draft_model,
-                           load_draft_model(*draft, *sizes.draft, spec.vocab_size, *device, {}));
-  }
-  // Packed: of the mapping no page is left in memory, and the updater alone reads it again.
-  auto updater = std::make_unique<WeightUpdater>(std::move(bundle.weights), sizes.max_model_len,
-                                                 sizes.quantization, *device);
-  QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
-  if (offload_files != nullptr) {
-    QUIRE_RETURN_IF_ERROR(runner->offload_to(std::move(offload_files)));
-  }
-  if (args.prefault) runner->prefault();
-  if (args.speculation) log_info("speculation: {}", args.speculation->to_text());
-
-  EngineInfo& info = parts.info;
-  info.isa_level = isa_level_name(level);
-  info.activation = runner_config.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32";
-  info.quantization = load_quantization_name(sizes.quantization);
-  info.threads = threads;
-  info.weight_bytes = model->weight_bytes();
-  info.kv_cache_bytes = runner->kv_cache_bytes();
-  info.kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
-                            static_cast<std::uint64_t>(runner_config.block_size);
-  info.plan = sizes.plan;
-  SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
-  QUIRE_ASSIGN_OR_RETURN(parts.executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
-                           return std::unique_ptr<Executor>(new InProcessExecutor(
-                               std::move(device), std::move(model), std::move(runner),
-                               args.max_steps_in_flight, spans, std::move(updater)));
-                         }));
-  parts.stepped = observer.stepped;
-  parts.profile = observer.profile;
-  return assemble_engine(std::move(parts));
-}
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts) {
   if (parts.speculation && parts.speculation->method == SpeculativeMethod::kDraftModel &&
@@ -407,6 +339,13 @@ Status Engine::reserve(std::int64_t num_outputs) { return impl_->reserve(num_out
 void Engine::release(std::int64_t num_outputs) { impl_->release(num_outputs); }
 void Engine::abort(RequestId request_id) { impl_->abort(request_id); }
 void Engine::reset_prefix_cache() { impl_->reset_prefix_cache(); }
+bool Engine::renew_pin(const GenerateRequest& request) { return impl_->renew_pin(request); }
+Status Engine::unpin(std::string_view owner, std::string_view name) {
+  return impl_->unpin(owner, name);
+}
+void Engine::list_pins(std::string owner, std::function<void(std::vector<PinState>)> look) {
+  impl_->list_pins(std::move(owner), std::move(look));
+}
 Status Engine::update_weights(const std::vector<TensorInfo>& tensors) {
   return impl_->update_weights(tensors);
 }

@@ -80,6 +80,10 @@ Status check_engine_args(const EngineArgs& args) {
       check_range("--max-num-batched-tokens", args.max_num_batched_tokens, 1, 1 << 20));
   QUIRE_RETURN_IF_ERROR(check_milliseconds("--max-batch-delay-ms", args.max_batch_delay_ms));
   QUIRE_RETURN_IF_ERROR(check_offload(args));
+  if (!(args.max_pinned_share >= 0 && args.max_pinned_share <= 0.9)) {
+    return Status::invalid_argument(
+        fmt::format("--max-pinned-share {}: expected 0 to 0.9", args.max_pinned_share));
+  }
   if (args.speculation && args.batching != "continuous") {
     return Status::config(fmt::format("--speculative-config: with --batching {} each request gets "
                                       "one token a step, and no drafts",

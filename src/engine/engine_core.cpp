@@ -34,7 +34,8 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
                        OutputProcessor& outputs, RunningConstraints constraints,
                        const SteadyClock& clock, std::function<void(const StepRecord&)> stepped,
                        SpanRecorder* spans, std::unique_ptr<SchedulerListener> listener,
-                       std::optional<StepPacer> pacer, std::unique_ptr<Speculator> speculator)
+                       std::optional<StepPacer> pacer, PinRegistry& pins,
+                       std::unique_ptr<Speculator> speculator)
     : clock_(clock),
       outputs_(outputs),
       steps_(static_cast<std::size_t>(config.max_steps_in_flight)),
@@ -45,6 +46,7 @@ EngineCore::EngineCore(const SchedulerConfig& config, std::unique_ptr<Executor> 
       spans_(spans),
       listener_(std::move(listener)),
       pacer_(std::move(pacer)),
+      pins_(pins),
       speculator_(std::move(speculator)),
       stats_(scheduler_.stats()),
       group_uses_(scheduler_.kv_cache().group_uses().begin(),
@@ -107,6 +109,7 @@ Status EngineCore::run_round() {
   if (listener_ && num_begun_ == num_ended_) listener_->between_steps(scheduler_, clock_.now());
   take_tier_report();
   apply_all();
+  unpin_expired();
   QUIRE_RETURN_IF_ERROR(begin_steps());
   if (num_begun_ > num_ended_) {
     if (round.get() != nullptr) round.get()->id = steps_[num_ended_ % steps_.size()].plan.step_id;
@@ -121,7 +124,9 @@ bool EngineCore::take_commands() {
   std::unique_lock lock(mutex_);
   const auto woken = [&] { return stopping_ || !commands_.empty() || tier_told_; };
   const bool in_flight = num_begun_ > num_ended_;
-  const auto deadline = in_flight ? Instant::zero() : scheduler_.next_deadline();
+  auto deadline = in_flight ? Instant::zero() : scheduler_.next_deadline();
+  if (const auto expiry = pins_.next_expiry())
+    deadline = std::min(deadline.value_or(*expiry), *expiry);
   ++num_rounds_;
   busy_ = false;
   if (!deadline) {
@@ -195,6 +200,7 @@ Status EngineCore::end_step() {
   }
   if (speculator_) follow_step(step.plan, last_end_ - start);
   if (listener_) listener_->updated(step_.result, last_end_);
+  settle_pins();
   take_tokens();
   mark_forced(step.masks);
   publish_stats();  // before somebody has these outputs, and asks

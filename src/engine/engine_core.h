@@ -17,6 +17,7 @@
 #include "core/scheduler.h"
 #include "engine/constraints/running_constraints.h"
 #include "engine/output_processor.h"
+#include "engine/pin_registry.h"
 #include "engine/scheduler_listener.h"
 #include "engine/speculator.h"
 #include "engine/step_pacer.h"
@@ -30,7 +31,7 @@ class EngineCore {
              OutputProcessor& outputs, RunningConstraints constraints, const SteadyClock& clock,
              std::function<void(const StepRecord&)> stepped, SpanRecorder* spans,
              std::unique_ptr<SchedulerListener> listener, std::optional<StepPacer> pacer,
-             std::unique_ptr<Speculator> speculator = nullptr);
+             PinRegistry& pins, std::unique_ptr<Speculator> speculator = nullptr);
   ~EngineCore() { stop(); }
 
   // Fails what runs, then joins the thread. Later commands are refused or ignored.
@@ -41,6 +42,7 @@ class EngineCore {
   Status add(AddRequest request, RequestConstraint constraint, DraftCount drafts);
   void abort(RequestId request_id);
   void reset_prefix_cache();
+  void unpin(PinId pin_id);
   // Calls `look` on the engine's thread between two steps; with null, from any thread, once the
   // engine has ended.
   void inspect(std::function<void(const EngineState*)> look);
@@ -64,11 +66,14 @@ class EngineCore {
     std::function<void(const EngineState*)> look;
   };
   struct ResetPrefixCache {};
+  struct Unpin {
+    PinId pin_id = 0;
+  };
   struct UpdateWeights {
     const std::vector<TensorInfo>* tensors = nullptr;  // of whoever waits
     std::unique_ptr<std::promise<Status>> done;        // null once it is told
   };
-  using Command = std::variant<Add, Abort, Inspect, ResetPrefixCache, UpdateWeights>;
+  using Command = std::variant<Add, Abort, Inspect, ResetPrefixCache, Unpin, UpdateWeights>;
 
   void run();
   Status run_round();
@@ -82,6 +87,10 @@ class EngineCore {
   Status make_way_for_updates();
   Status update_now(const std::vector<TensorInfo>& tensors);
   void reset_prefix_cache_now();
+  void unpin_now(PinId pin_id);
+  // Those whose time is over; and those whose name one has taken that is computed now.
+  void unpin_expired();
+  void settle_pins();
   // What has become of the lower tier, since the last round.
   void take_tier_report();
   void tell_scheduler(const TierReport& report);
@@ -127,7 +136,8 @@ class EngineCore {
   SpanRecorder* spans_;                          // null: nothing is recorded
   std::unique_ptr<SchedulerListener> listener_;  // may be null
   std::optional<StepPacer> pacer_;               // engine thread only; none: steps are not limited
-  std::unique_ptr<Speculator> speculator_;       // engine thread only; null: nothing is guessed
+  PinRegistry& pins_;
+  std::unique_ptr<Speculator> speculator_;  // engine thread only; null: nothing is guessed
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -45,6 +45,14 @@ void EngineCore::reset_prefix_cache() {
   wake_.notify_one();
 }
 
+void EngineCore::unpin(PinId pin_id) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.emplace_back(Unpin{pin_id});
+  }
+  wake_.notify_one();
+}
+
 void EngineCore::inspect(std::function<void(const EngineState*)> look) {
   {
     const std::lock_guard lock(mutex_);
@@ -86,13 +94,33 @@ void EngineCore::apply(Command command) {
     return inspect->look(&state);
   }
   if (std::holds_alternative<ResetPrefixCache>(command)) return reset_prefix_cache_now();
+  if (const auto* unpin = std::get_if<Unpin>(&command)) return unpin_now(unpin->pin_id);
   if (auto* update = std::get_if<UpdateWeights>(&command)) {
     return update->done->set_value(or_status([&] { return update_now(*update->tensors); }));
   }
   apply(std::get<Add>(command));
 }
 
+void EngineCore::unpin_now(PinId pin_id) {
+  const bool found = scheduler_.unpin(pin_id);
+  if (listener_) listener_->unpinned(pin_id, clock_.now(), found);
+}
+
+void EngineCore::unpin_expired() {
+  for (const PinId pin_id : pins_.take_expired(clock_.now())) unpin_now(pin_id);
+}
+
+void EngineCore::settle_pins() {
+  for (const RequestStepOutput& output : step_.outputs) {
+    const PinId pin_id = output.finished == nullptr ? 0 : output.finished->pin();
+    if (pin_id == 0) continue;
+    const auto before = pins_.computed(pin_id, scheduler_.pinned().find(pin_id), last_end_);
+    if (before) unpin_now(*before);
+  }
+}
+
 void EngineCore::reset_prefix_cache_now() {
+  pins_.clear();
   scheduler_.reset_prefix_cache();
   if (listener_) listener_->prefix_cache_reset(clock_.now());
 }

@@ -33,6 +33,12 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
   config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));
   if (args.speculation) config.max_draft_paths = args.speculation->max_draft_paths();
+  if (config.enable_prefix_caching) {
+    const std::int64_t longest = max_pages(config.kv_groups, max_model_len,
+                                           config.max_tokens_in_flight(), config.block_size);
+    config.max_pinned_blocks =
+        static_cast<std::int32_t>(max_pinned_pages(num_blocks, longest, args.max_pinned_share));
+  }
   config.eos_token_ids.assign(tokenizer.eos_ids().begin(), tokenizer.eos_ids().end());
   QUIRE_RETURN_IF_ERROR(config.validate());
   return config;
@@ -90,6 +96,7 @@ Result<EngineParts> engine_parts(const EngineArgs& args, ModelBundle& bundle,
                 .max_model_len = max_model_len,
                 .block_size = args.block_size,
                 .num_blocks = num_blocks,
+                .max_pinned_blocks = parts.scheduler.max_pinned_blocks,
                 .max_num_seqs = args.max_num_seqs,
                 .max_num_batched_tokens = args.max_num_batched_tokens,
                 .continuous_batching = parts.scheduler.batching == Batching::kContinuous,

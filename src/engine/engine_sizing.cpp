@@ -202,6 +202,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
       args.block_size, sizes.kv_groups, args.enable_prefix_caching, !args.kv_offload_path.empty());
   QUIRE_RETURN_IF_ERROR(size_offloading(args, spec, sizes, input));
   size_kv_groups(args, kv_paging(spec, sizes.max_model_len, runner.kv_format()), sizes, input);
+  input.max_pinned_share = args.enable_prefix_caching ? args.max_pinned_share : 0;
   input.block_size = args.block_size;
   input.max_model_len = sizes.max_model_len;
   input.kv_cache_memory_bytes = args.kv_cache_memory_bytes;

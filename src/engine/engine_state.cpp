@@ -76,6 +76,8 @@ std::shared_ptr<const RequestTimeline> EngineState::timeline(RequestId output_id
   return std::make_shared<const RequestTimeline>(request->timeline());
 }
 
+std::span<const PinnedPrefix> EngineState::pins() const { return scheduler_.pinned().all(); }
+
 void EngineState::read_block_uses(std::vector<BlockUse>& uses) const {
   const KvCacheManager& kv = scheduler_.kv_cache();
   const BlockPool& pool = kv.pool();
@@ -88,13 +90,19 @@ void EngineState::read_block_uses(std::vector<BlockUse>& uses) const {
       use = kv.findable(id) ? kBlockCached : kBlockFree;
     }
   }
+  for (const PinnedPrefix& pin : scheduler_.pinned().all()) {
+    for (const BlockId id : kv.find(KvCacheManager::pin_table(pin.id))->block_ids()) {
+      if (id != kNullBlock) uses[static_cast<std::size_t>(id)] = kBlockPinned;
+    }
+  }
   for (const Request* request : scheduler_.running()) {
     const BlockTable* table = kv.find(request->id());
     if (table == nullptr) continue;
     for (const BlockId id : table->block_ids()) {
       if (id == kNullBlock) continue;  // behind a window
       BlockUse& use = uses[static_cast<std::size_t>(id)];
-      if (use == kBlockRetained) use = block_held(request->id(), pool.shared(id));
+      if (use == kBlockRetained || use == kBlockPinned)
+        use = block_held(request->id(), pool.shared(id));
     }
   }
 }

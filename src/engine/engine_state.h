@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/ids.h"
+#include "core/pinned_prefixes.h"
 #include "core/request_timeline.h"
 #include "core/step.h"
 
@@ -56,6 +58,8 @@ struct EngineStats {
   Duration max_step{};             // that steps are planned for now; zero: no limit
   std::int64_t blocks_tiered = 0;  // in the files of --kv-offload-path, or on their way there
   std::int64_t num_fetching = 0;   // of those that wait: for blocks from there
+  std::int64_t num_pins = 0;       // pinned prefixes
+  std::int64_t blocks_pinned = 0;  // that these hold, those of several more than once
 
   std::int64_t num_steps = 0;     // that were not empty
   std::int64_t num_added = 0;     // = finished + aborted + waiting + running
@@ -124,6 +128,7 @@ inline constexpr BlockUse kBlockFree = 0;    // nothing of use
 inline constexpr BlockUse kBlockCached = 1;  // free, but its content may be found and used again
 // Held for an output that has ended: a row of a static batch.
 inline constexpr BlockUse kBlockRetained = 2;
+inline constexpr BlockUse kBlockPinned = 3;  // by a pinned prefix, and by no output that runs
 
 // Held by an output, and by others too where it is shared: then the first of them in the order in
 // which they run.
@@ -144,6 +149,7 @@ class EngineState {
   // nullopt, null: it neither runs nor waits. The timeline is a copy.
   std::optional<OutputState> find(RequestId output_id, Instant now) const;
   std::shared_ptr<const RequestTimeline> timeline(RequestId output_id) const;
+  std::span<const PinnedPrefix> pins() const;
   // One entry a block, or a page where a block takes several. O(blocks + blocks held).
   void read_block_uses(std::vector<BlockUse>& uses) const;
 

@@ -99,6 +99,33 @@ void expect_adds_up(const EngineState& state) {
   for (const RequestId id : holders) EXPECT_TRUE(state.find(id, Instant{}));
 }
 
+TEST(EngineState, TellsPinnedBlocksThatNobodyUses) {
+  SchedulerConfig config = config_of(32, 8);
+  config.max_pinned_blocks = 8;
+  Harness harness(config);
+  SamplingParams params;
+  params.max_tokens = 1;
+  ASSERT_TRUE(harness.scheduler()
+                  .add({.request_id = 1,
+                        .prompt_token_ids = prompt_of(9, 10),
+                        .sampling_params = std::make_shared<const SamplingParams>(params),
+                        .pin = 5},
+                       harness.now())
+                  .ok());
+  harness.step();
+  ASSERT_EQ(harness.state().pins().size(), 1U);
+  EXPECT_EQ(harness.state().pins()[0].id, 5U);
+  std::vector<BlockUse> uses;
+  harness.state().read_block_uses(uses);
+  EXPECT_EQ(counts(uses)[kBlockPinned], 2);
+  harness.add(2, prompt_of(9, 10), 20);
+  harness.step();
+  harness.state().read_block_uses(uses);
+  EXPECT_EQ(counts(uses)[kBlockPinned], 0);
+  EXPECT_EQ(counts(uses)[block_held(2, true)], 2);
+  EXPECT_EQ(harness.state().stats().blocks_pinned, 2);
+}
+
 TEST(EngineState, TellsBlocksFreeCachedHeldAndShared) {
   Harness harness(config_of(32, 8));
   expect_adds_up(harness.state());

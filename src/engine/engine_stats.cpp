@@ -17,6 +17,8 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .max_step = stats.max_step,
                        .blocks_tiered = stats.blocks_tiered,
                        .num_fetching = stats.num_fetching,
+                       .num_pins = stats.num_pins,
+                       .blocks_pinned = stats.blocks_pinned,
                        .num_steps = stats.num_steps,
                        .num_added = stats.num_added,
                        .num_finished = stats.num_finished,

@@ -23,6 +23,7 @@ class SchedulerListener {
   virtual void paced(const StepPace& pace, Instant now) = 0;
   virtual void proposed(RequestId request_id, DraftTreeView drafts, Instant now) = 0;
   virtual void prefix_cache_reset(Instant now) = 0;
+  virtual void unpinned(PinId pin_id, Instant now, bool found) = 0;
   virtual void tier_reported(const TierReport& report, Instant now) = 0;
   virtual void scheduled(const SchedulerOutput& plan, Instant now) = 0;
   virtual void updated(const ModelRunnerOutput& result, Instant now) = 0;

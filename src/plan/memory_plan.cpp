@@ -235,6 +235,9 @@ std::string MemoryPlan::to_text() const {
     if (group.window == 0 && kv_groups.size() == 1) break;
     text += fmt::format("{:28}{} layers keep {}\n", "", group.num_layers, kept_text(group));
   }
+  if (max_pinned_blocks > 0) {
+    text += fmt::format("{:28}of these, prefixes may be pinned in {}\n", "", max_pinned_blocks);
+  }
   line("activations", activation_bytes, "");
   line("workspace", workspace_bytes, "");
   if (draft_bytes > 0) line("drafts", draft_bytes, "");
@@ -292,6 +295,7 @@ json::object MemoryPlan::to_json() const {
           {"table_bytes", table_bytes},
           {"total_bytes", total()},
           {"num_blocks", num_blocks},
+          {"max_pinned_blocks", max_pinned_blocks},
           {"sequence_pages", sequence_pages},
           {"kv_groups", std::move(groups)},
           {"block_size", block_size},
@@ -355,6 +359,11 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
   return bytes;
 }
 
+std::int64_t max_pinned_pages(std::int64_t num_pages, std::int64_t sequence_pages, double share) {
+  const auto most = static_cast<std::int64_t>(share * static_cast<double>(num_pages));
+  return std::clamp<std::int64_t>(num_pages - sequence_pages, 0, most);
+}
+
 Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLimits& limits) {
   const double utilization = input.gpu_memory_utilization;
   if (!(utilization > 0 && utilization <= 1)) {
@@ -394,6 +403,8 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
   }
   const PoolSize pool = pool_size(input, plan.budget - fixed);
   plan.num_blocks = pool.blocks;
+  plan.max_pinned_blocks =
+      max_pinned_pages(pool.blocks, input.prompt_pages, input.max_pinned_share);
   if (pool.blocks < input.prompt_pages) {
     return Status::resource_exhausted(
         fmt::format(

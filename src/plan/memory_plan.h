@@ -51,6 +51,7 @@ struct MemoryPlanInput {
   std::int64_t sequence_pages = 0;
   std::int64_t all_pages = 0;
 
+  double max_pinned_share = 0;  // --max-pinned-share, in [0, 1)
   std::int32_t block_size = 0;
   std::int32_t max_model_len = 0;
   std::optional<std::uint64_t> kv_cache_memory_bytes;  // --kv-cache-memory-bytes
@@ -67,7 +68,8 @@ struct MemoryPlan {
   std::uint64_t offload_disk_bytes = 0;  // not of the memory
   std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;
-  std::int64_t num_blocks = 0;  // pages, where a block takes several
+  std::int64_t num_blocks = 0;         // pages, where a block takes several
+  std::int64_t max_pinned_blocks = 0;  // of these: max_pinned_pages()
   std::vector<PlannedKvGroup> kv_groups;
   std::int64_t sequence_pages = 0;  // of a sequence of max_model_len tokens
   std::int32_t block_size = 0;
@@ -90,6 +92,10 @@ struct MemoryPlan {
   std::string to_line() const;
   json::object to_json() const;
 };
+
+// Pages of a pool of `num_pages` in which prefixes may be pinned: this share of them, as far as a
+// sequence of max_model_len tokens still fits beside them, which holds at most `sequence_pages`.
+std::int64_t max_pinned_pages(std::int64_t num_pages, std::int64_t sequence_pages, double share);
 
 // Bytes of a model's weights as packed in memory: matrices in the layout of their encoding or of
 // `quantization`, vectors and rotary tables in float32.

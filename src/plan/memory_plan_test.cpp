@@ -103,6 +103,20 @@ TEST(MemoryPlan, OffloadingTakesMemoryForItsBuffersAndNoneForItsFiles) {
   EXPECT_THAT(plan->to_line(), HasSubstr("offloading 70.0 MiB (16000 tokens in files of"));
 }
 
+TEST(MemoryPlan, PinsLeaveRoomForTheLongestSequence) {
+  EXPECT_EQ(max_pinned_pages(100, 40, 0.25), 25);
+  EXPECT_EQ(max_pinned_pages(50, 40, 0.25), 10);
+  EXPECT_EQ(max_pinned_pages(40, 40, 0.9), 0);
+  EXPECT_EQ(max_pinned_pages(30, 40, 0.9), 0);
+  EXPECT_EQ(max_pinned_pages(100, 40, 0), 0);
+  MemoryPlanInput input = small_input();
+  input.max_pinned_share = 0.5;
+  const auto plan = make_memory_plan(input, limits_of(4096 * kMiB, 4000 * kMiB));
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->max_pinned_blocks, 256);
+  EXPECT_THAT(plan->to_text(), HasSubstr("of these, prefixes may be pinned in 256\n"));
+}
+
 TEST(MemoryPlan, TheFlagSetsThePool) {
   MemoryPlanInput input = small_input();
   input.kv_cache_memory_bytes = 8 * kMiB;

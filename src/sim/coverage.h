@@ -37,6 +37,9 @@ struct Coverage {
   std::int64_t offloaded_blocks = 0;
   std::int64_t fetched_blocks = 0;
   std::int64_t lost_blocks = 0;  // fetched in vain
+  std::int64_t pinned = 0;
+  std::int64_t pins_missed = 0;  // the prefix cache had not all of the prompt any more
+  std::int64_t pin_hits = 0;
   std::array<std::int64_t, kNumRejectCauses> rejected{};
   std::array<std::int64_t, kNumWaitCauses> waited{};
   // Aborts by state of the request, outside a step and while one was in flight.

@@ -75,6 +75,13 @@ void make_tiered(TraceConfig& trace, std::uint64_t seed) {
                 .seed = seed};
 }
 
+// A part of the pool that prompts may be pinned in, in some traces.
+void allow_pins(SchedulerConfig& config, std::uint64_t seed) {
+  const bool some = seed % 4 < 2 && config.enable_prefix_caching;
+  config.max_pinned_blocks =
+      some ? config.num_blocks * static_cast<std::int32_t>(1 + seed / 4 % 3) / 6 : 0;
+}
+
 }  // namespace
 
 TraceConfig random_trace(std::uint64_t seed) {
@@ -119,6 +126,7 @@ TraceConfig random_trace(std::uint64_t seed) {
   for (std::int32_t i = pick(random, 0, 2); i > 0; --i) {
     trace.scheduler.eos_token_ids.push_back(pick(random, 0, w.vocab_size - 1));
   }
+  allow_pins(trace.scheduler, seed);
   return trace;
 }
 
@@ -145,6 +153,7 @@ TraceConfig random_trace_of_groups(std::uint64_t seed) {
   config.num_blocks = random.chance(0.1)
                           ? pick(random, 1, longest)
                           : pick(random, longest, random.between(1, 4) * std::int64_t{longest});
+  allow_pins(config, seed);
   return trace;
 }
 

@@ -23,6 +23,7 @@
 #include "sim/held_pages_law.h"
 #include "sim/order_law.h"
 #include "sim/pace_law.h"
+#include "sim/pin_law.h"
 #include "sim/plan_laws.h"
 #include "sim/random_trace.h"
 #include "sim/simulated_executor.h"
@@ -73,6 +74,7 @@ class Simulation {
         pass_time(deadline);
       }
     }
+    pins_.let_go_of_all();
     return check_end();
   }
 
@@ -199,6 +201,7 @@ class Simulation {
       if (auto error = abort(due->second, in_flight); !error.empty()) return error;
       due = aborts_.erase(due);
     }
+    pins_.let_go();
     return abort_preempted(in_flight);
   }
 
@@ -215,7 +218,8 @@ class Simulation {
   }
 
   std::string add(const WorkloadRequest& arrival) {
-    const AddRequest& request = arrival.request;
+    AddRequest request = arrival.request;
+    pins_.ask(request);
     const bool accepted = is_acceptable(scheduler_, request);
     const Status status = scheduler_.add(request, clock_.now());
     if (status.ok() != accepted) {
@@ -223,6 +227,7 @@ class Simulation {
                          status.message());
     }
     if (!accepted) return check({});
+    pins_.arrive(request);
     const bool searches = request.sampling_params->is_beam_search();
     for (std::int32_t i = 0; i < (searches ? 1 : request.sampling_params->n); ++i) {
       const RequestId id = request.request_id + static_cast<RequestId>(i);
@@ -282,6 +287,7 @@ class Simulation {
         std::ssize(plan.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan.step_id);
     }
+    if (auto error = pins_.check(); !error.empty()) return error;
     if (auto error = held_pages_error(scheduler_, plan, coverage_); !error.empty()) return error;
     const SchedulerOutput starts = without_beams_that_go_on(scheduler_, plan, running_before_);
     coverage_.partial_hits += num_partial_hits(scheduler_, starts);
@@ -354,6 +360,7 @@ class Simulation {
     const Live live = std::move(live_.extract(request.id()).mapped());
     starvation_.end(request);
     plan_laws_.end(request);
+    pins_.end(request);
     const bool aborted = request.finish_reason() == FinishReason::kAbort;
     if (!live.beams.empty()) {
       if (auto error = aborted ? "" : beam_error(request, live.beams); !error.empty()) return error;
@@ -429,6 +436,7 @@ class Simulation {
   std::map<RequestId, Live> live_;  // ids count arrivals
   StarvationLaw starvation_{scheduler_, limited_};
   PlanLaws plan_laws_{scheduler_};
+  PinLaw pins_{trace_.workload.seed, scheduler_, coverage_};
   std::int64_t num_scheduled_tokens_ = 0;
   std::int64_t num_drafts_ = 0;
   std::uint64_t plans_hash_ = 0;

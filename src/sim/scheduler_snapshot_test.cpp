@@ -55,6 +55,7 @@ struct Coverage {
   int retained_rows = 0;
   int outputs = 0;
   int fetches = 0;  // on their way
+  int pins = 0;
 };
 
 class SideBySide {
@@ -89,6 +90,7 @@ class SideBySide {
       if (auto error = step(); !error.empty()) return error;
       if (plan_.empty() && first_->has_work()) pass_time(deadline);
     }
+    if (!std::ranges::equal(first_->pinned().all(), second_->pinned().all())) return "pins differ";
     return first_->stats() == second_->stats() ? "" : "statistics differ";
   }
 
@@ -102,6 +104,7 @@ class SideBySide {
     coverage_.retained_rows += static_cast<int>(snapshot->retained.size());
     coverage_.cached_blocks += static_cast<int>(snapshot->kv.index.nodes.size());
     coverage_.fetches += static_cast<int>(snapshot->fetches.size());
+    coverage_.pins += static_cast<int>(snapshot->pins.size());
     for (const RequestSnapshot& request : snapshot->waiting) {
       coverage_.preempted += request.state == RequestState::kPreempted ? 1 : 0;
     }
@@ -115,11 +118,19 @@ class SideBySide {
     const Instant now = clock_.now();
     for (; next_ < workload_.size() && workload_[next_].arrival <= now; ++next_) {
       const WorkloadRequest& arrival = workload_[next_];
-      const Status status = first_->add(arrival.request, now);
-      if (second_->add(arrival.request, now).message() != status.message()) {
+      AddRequest request = arrival.request;
+      if (trace_.scheduler.max_pinned_blocks > 0 && random_.chance(0.4)) {
+        request.pin = request.request_id;
+      }
+      const Status status = first_->add(request, now);
+      if (second_->add(request, now).message() != status.message()) {
         return "admission differs";
       }
-      if (status.ok() && arrival.abort) aborts_.emplace(*arrival.abort, arrival.request.request_id);
+      if (status.ok() && arrival.abort) aborts_.emplace(*arrival.abort, request.request_id);
+    }
+    if (!first_->pinned().all().empty() && random_.chance(0.05)) {
+      const PinId pin = first_->pinned().all().front().id;
+      if (!first_->unpin(pin) || !second_->unpin(pin)) return "a pin is lost";
     }
     for (auto due = aborts_.begin(); due != aborts_.end() && due->first <= now;) {
       const auto a = first_->abort(due->second, now);
@@ -220,6 +231,7 @@ TEST(SchedulerSnapshot, ARestoredSchedulerGoesOnTheSame) {
   EXPECT_GT(coverage.retained_rows, 500);
   EXPECT_GT(coverage.outputs, 50'000);
   EXPECT_GT(coverage.fetches, 10);
+  EXPECT_GT(coverage.pins, 300);
 }
 
 TEST(SchedulerSnapshot, ARestoredSchedulerOfSeveralKvGroupsGoesOnTheSame) {
@@ -321,6 +333,9 @@ TEST(SchedulerSnapshot, WhatCannotBeIsRefused) {
        [](SchedulerSnapshot& s) {
          s.retained.push_back({7, 0});
        }},
+      {"a pin of nothing",
+       [](SchedulerSnapshot& s) { s.pins.push_back({.id = 7, .num_blocks = 1, .num_pages = 1}); }},
+      {"more to be pinned than may be", [](SchedulerSnapshot& s) { s.waiting[0].pin = 7; }},
       {"a counter that overflows",
        [](SchedulerSnapshot& s) { s.counters.output_tokens_sampled = INT64_MAX; }},
       {"counts that do not add up", [](SchedulerSnapshot& s) { ++s.counters.num_added; }},

@@ -122,6 +122,11 @@ void EventLog::prefix_cache_reset(Instant now) {
   append_scratch();
 }
 
+void EventLog::unpinned(PinId pin_id, Instant now, bool found) {
+  encode_unpinned(pin_id, found, since_previous(now), scratch_);
+  append_scratch();
+}
+
 void EventLog::scheduled(const SchedulerOutput& plan, Instant now) {
   encode_plan(plan, since_previous(now), scratch_);
   append_scratch();

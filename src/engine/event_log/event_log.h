@@ -63,6 +63,7 @@ class EventLog final : public SchedulerListener {
   void paced(const StepPace& pace, Instant now) override;
   void proposed(RequestId request_id, DraftTreeView drafts, Instant now) override;
   void prefix_cache_reset(Instant now) override;
+  void unpinned(PinId pin_id, Instant now, bool found) override;
   void tier_reported(const TierReport& report, Instant now) override;
   void scheduled(const SchedulerOutput& plan, Instant now) override;
   void updated(const ModelRunnerOutput& result, Instant now) override;

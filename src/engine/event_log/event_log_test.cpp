@@ -168,6 +168,10 @@ class CountingListener final : public SchedulerListener {
     ++num_records;
     next_.prefix_cache_reset(now);
   }
+  void unpinned(PinId pin_id, Instant now, bool found) override {
+    ++num_records;
+    next_.unpinned(pin_id, now, found);
+  }
   void tier_reported(const TierReport& report, Instant now) override {
     ++num_records;
     next_.tier_reported(report, now);
@@ -319,6 +323,8 @@ std::vector<std::uint8_t> rewritten(std::span<const std::uint8_t> bytes,
       encode_prefix_cache_reset(since(reset->time), records);
     } else if (const auto* told = std::get_if<TierRecord>(&*record)) {
       encode_tier_report(told->report, since(told->time), records);
+    } else if (const auto* unpin = std::get_if<UnpinRecord>(&*record)) {
+      encode_unpinned(unpin->pin_id, unpin->found, since(unpin->time), records);
     }
   }
   append_frame(FrameKind::kRecords, records, out);

@@ -33,6 +33,7 @@ class RecordedRun {
     config.eos_token_ids = {3};
     config.max_draft_paths = 3;
     config.kv_tier = true;
+    config.max_pinned_blocks = 8;
     return config;
   }
 
@@ -45,6 +46,7 @@ class RecordedRun {
     if (random(7) == 0) pace();
     propose();
     if (++num_rounds_ % 40 == 0) reset_prefix_cache();
+    if (random(6) == 0) unpin();
     report();
     step();
   }
@@ -80,6 +82,7 @@ class RecordedRun {
     request.deadline = std::chrono::milliseconds(next_id_ % 100);
     const bool may_pool = params.n == 1 && !params.is_beam_search();
     if (may_pool && random(8) == 0) request.pooling = static_cast<Pooling>(1 + random(3));
+    if (may_pool && random(4) == 0) request.pin = next_id_;
     next_id_ += static_cast<RequestId>(params.num_ids());
     request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
     const Status status = scheduler_.add(request, now_);
@@ -154,6 +157,13 @@ class RecordedRun {
   void reset_prefix_cache() {
     scheduler_.reset_prefix_cache();
     listener_.prefix_cache_reset(now_);
+  }
+
+  // The oldest, or one that is none.
+  void unpin() {
+    const auto pins = scheduler_.pinned().all();
+    const PinId id = pins.empty() ? next_id_ : pins.front().id;
+    listener_.unpinned(id, now_, scheduler_.unpin(id));
   }
 
   // Of fetches that end some rounds later, sometimes not with all of their blocks, and of blocks

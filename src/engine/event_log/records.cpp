@@ -2,10 +2,8 @@
 
 #include <limits>
 #include <memory>
-#include <type_traits>
 #include <utility>
 
-#include "core/sampling_table.h"
 #include "engine/event_log/bytes.h"
 
 namespace quire {
@@ -20,88 +18,8 @@ enum class Kind : std::uint8_t {
   kPace,
   kDrafts,
   kPrefixCacheReset,
-  kTier
-};
-
-// Calls visit(field, default) for each field, in the order of their bits.
-template <typename Visit, typename Params>
-void visit_params(Visit& visit, Params& params) {
-  static const SamplingParams defaults;
-  for_each_sampling_parameter_by_log_bit(
-      [&](const auto& row) { visit(params.*row.member, defaults.*row.member); });
-}
-
-template <typename Archive, typename Structured>
-void visit_constraint(Archive& archive, Structured& constraint) {
-  archive(constraint.json);
-  archive(constraint.regex);
-  archive.list(constraint.choice, [](auto& a, auto& each) { a(each); });
-  archive(constraint.grammar);
-  archive(constraint.json_object);
-  archive(constraint.structural_tag);
-  archive(constraint.disable_any_whitespace);
-  archive(constraint.disable_additional_properties);
-  archive(constraint.whitespace_pattern);
-}
-void constraint(ByteWriter& writer, const std::shared_ptr<const StructuredOutputsParams>& value) {
-  visit_constraint(writer, *value);
-}
-void constraint(ByteReader& reader, std::shared_ptr<const StructuredOutputsParams>& value) {
-  StructuredOutputsParams read;
-  visit_constraint(reader, read);
-  value = std::make_shared<const StructuredOutputsParams>(std::move(read));
-}
-
-template <typename Archive, typename Field>
-void field(Archive& archive, Field& value) {
-  using Value = std::remove_const_t<Field>;
-  if constexpr (std::is_same_v<Value, EarlyStopping>) {
-    archive.enumeration(value, EarlyStopping::kNever);
-  } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
-    archive.list(value, [](auto& a, auto& text) { a(text); });
-  } else if constexpr (std::is_same_v<Value, std::vector<LogitBias>>) {
-    archive.list(value, [](auto& a, auto& bias) {
-      a(bias.token_id);
-      a(bias.bias);
-    });
-  } else if constexpr (std::is_same_v<Value, std::vector<std::vector<TokenId>>>) {
-    archive.list(value, [](auto& a, auto& ids) { a(ids); });
-  } else if constexpr (std::is_same_v<Value, std::shared_ptr<const StructuredOutputsParams>>) {
-    constraint(archive, value);
-  } else {
-    archive(value);
-  }
-}
-
-template <typename Field>
-bool is_default(const Field& value, const Field& fallback) {
-  if constexpr (requires { value.empty(); }) {
-    return value.empty();  // every list is empty by default
-  } else {
-    return value == fallback;
-  }
-}
-
-// Which fields differ from their defaults, a bit each.
-struct FindSet {
-  std::uint64_t bit = 1;
-  std::uint64_t set = 0;
-  template <typename Field>
-  void operator()(const Field& value, const Field& fallback) {
-    if (!is_default(value, fallback)) set |= bit;
-    bit <<= 1;
-  }
-};
-// Writes or reads those fields.
-template <typename Archive>
-struct EachSet {
-  Archive& archive;
-  std::uint64_t set;
-  template <typename Field>
-  void operator()(Field& value, const std::remove_const_t<Field>& /*fallback*/) {
-    if ((set & 1) != 0) field(archive, value);
-    set >>= 1;
-  }
+  kTier,
+  kUnpin
 };
 
 ByteWriter start_record(Kind kind, Duration since_previous, std::vector<std::uint8_t>& out) {
@@ -182,6 +100,7 @@ std::optional<EventRecord> decode_add(ByteReader& reader, Instant time) {
   reader.enumeration(record.request.pooling, Pooling::kMean);
   reader(record.request.prompt_token_ids);
   SamplingParams params = decode_params(reader);
+  reader(record.request.pin);
   const bool pooled = record.request.pooling != Pooling::kNone;
   if (pooled && (params.n != 1 || params.prompt_logprobs)) reader.fail();
   record.request.sampling_params = std::make_shared<const SamplingParams>(std::move(params));
@@ -234,24 +153,6 @@ std::optional<EventRecord> decode_plan(ByteReader& reader, Instant time) {
 
 }  // namespace
 
-void encode_params(const SamplingParams& params, ByteWriter& writer) {
-  FindSet find;
-  visit_params(find, params);
-  writer.varint(find.set);
-  EachSet<ByteWriter> each{writer, find.set};
-  visit_params(each, params);
-}
-
-SamplingParams decode_params(ByteReader& reader) {
-  SamplingParams params;
-  EachSet<ByteReader> each{reader, reader.varint()};
-  visit_params(each, params);
-  const Status status = params.validate(std::numeric_limits<TokenId>::max(),
-                                        std::numeric_limits<std::int64_t>::max());
-  if (each.set != 0 || !status.ok()) reader.fail();
-  return params;
-}
-
 void encode_added(const AddRequest& request, StatusCode outcome, Duration since_previous,
                   std::vector<std::uint8_t>& out) {
   ByteWriter writer = start_record(Kind::kAdd, since_previous, out);
@@ -265,6 +166,7 @@ void encode_added(const AddRequest& request, StatusCode outcome, Duration since_
   writer.enumeration(request.pooling, Pooling::kMean);
   writer(request.prompt_token_ids);
   encode_params(*request.sampling_params, writer);
+  writer(request.pin);
 }
 
 void encode_aborted(RequestId request_id, bool found, Duration since_previous,
@@ -361,6 +263,13 @@ void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t
   start_record(Kind::kPrefixCacheReset, since_previous, out);
 }
 
+void encode_unpinned(PinId pin_id, bool found, Duration since_previous,
+                     std::vector<std::uint8_t>& out) {
+  ByteWriter writer = start_record(Kind::kUnpin, since_previous, out);
+  writer(pin_id);
+  writer(found);
+}
+
 void encode_tier_report(const TierReport& report, Duration since_previous,
                         std::vector<std::uint8_t>& out) {
   ByteWriter writer = start_record(Kind::kTier, since_previous, out);
@@ -369,7 +278,7 @@ void encode_tier_report(const TierReport& report, Duration since_previous,
 
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
   Kind kind{};
-  reader.enumeration(kind, Kind::kTier);
+  reader.enumeration(kind, Kind::kUnpin);
   Duration since_previous{};
   reader(since_previous);
   if (since_previous < -kMaxInstant || since_previous > kMaxInstant) reader.fail();
@@ -431,6 +340,13 @@ std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time) {
       TierRecord told{.time = time, .report = {}};
       visit_report(reader, told.report);
       record = std::move(told);
+      break;
+    }
+    case Kind::kUnpin: {
+      UnpinRecord unpin{.time = time};
+      reader(unpin.pin_id);
+      reader(unpin.found);
+      record = unpin;
       break;
     }
     case Kind::kPrefixCacheReset:

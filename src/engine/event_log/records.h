@@ -67,14 +67,22 @@ struct PrefixCacheResetRecord {
   Instant time{};
 };
 
+// A pinned prefix was let go.
+struct UnpinRecord {
+  Instant time{};
+  PinId pin_id = 0;
+  bool found = false;
+};
+
 // What has become of the lower tier.
 struct TierRecord {
   Instant time{};
   TierReport report;
 };
 
-using EventRecord = std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord,
-                                 PaceRecord, DraftRecord, PrefixCacheResetRecord, TierRecord>;
+using EventRecord =
+    std::variant<AddRecord, AbortRecord, PlanRecord, ResultRecord, EndRecord, PaceRecord,
+                 DraftRecord, PrefixCacheResetRecord, TierRecord, UnpinRecord>;
 
 // Puts them where a scheduler finds them, behind the sampled tokens that are there. False: one is
 // of no token.
@@ -94,6 +102,8 @@ void encode_paced(const StepPace& pace, Duration since_previous, std::vector<std
 void encode_drafts(RequestId request_id, DraftTreeView drafts, Duration since_previous,
                    std::vector<std::uint8_t>& out);
 void encode_prefix_cache_reset(Duration since_previous, std::vector<std::uint8_t>& out);
+void encode_unpinned(PinId pin_id, bool found, Duration since_previous,
+                     std::vector<std::uint8_t>& out);
 void encode_tier_report(const TierReport& report, Duration since_previous,
                         std::vector<std::uint8_t>& out);
 

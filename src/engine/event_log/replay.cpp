@@ -264,6 +264,15 @@ Status Replay::apply_record(const TierRecord& record) {
   return {};
 }
 
+Status Replay::apply_record(const UnpinRecord& record) {
+  QUIRE_RETURN_IF_ERROR(check_free("the end of a pin"));
+  step_id_ = 0;
+  if (scheduler_->unpin(record.pin_id) == record.found) return {};
+  differ(fmt::format("pin {} was {} when it was let go, and is {} here", record.pin_id,
+                     record.found ? "there" : "not there", record.found ? "not there" : "there"));
+  return {};
+}
+
 void Replay::differ(std::string what) {
   difference_ = ReplayDifference{.what = std::move(what),
                                  .segment = header_.number,

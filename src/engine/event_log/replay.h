@@ -86,6 +86,7 @@ class Replay {
   Status apply_record(const DraftRecord& record);
   Status apply_record(const PrefixCacheResetRecord& record);
   Status apply_record(const TierRecord& record);
+  Status apply_record(const UnpinRecord& record);
   Status check_free(std::string_view what) const;
   Status restore(const SegmentReader& segment);
   void compare_state(const SegmentReader& segment);

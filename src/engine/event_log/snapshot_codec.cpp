@@ -36,6 +36,7 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.max_batch_delay);
   archive(config.max_draft_paths);
   archive(config.kv_tier);
+  archive(config.max_pinned_blocks);
   archive(config.eos_token_ids);
 }
 
@@ -138,6 +139,7 @@ void visit_request(Archive& archive, Request& request) {
   archive(request.fetch_id);
   archive(request.fetched);
   archive(request.num_fetched_tokens);
+  archive(request.pin);
 }
 
 template <typename Archive, typename Index>
@@ -196,6 +198,14 @@ void for_each_part(Part part) {
     a.list(s.retained, [](auto& inner, auto& row) {
       inner(row.request_id);
       inner(row.num_tokens);
+    });
+  });
+  part("pinned prefixes", [](auto& a, auto& s) {
+    a.list(s.pins, [](auto& inner, auto& pin) {
+      inner(pin.id);
+      inner(pin.num_blocks);
+      inner(pin.num_pages);
+      inner(pin.num_hits);
     });
   });
   part("removed requests", [](auto& a, auto& s) {
