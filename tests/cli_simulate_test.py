@@ -197,6 +197,13 @@ class Simulate(unittest.TestCase):
         self.assertLess(swept[0]["output_tokens_per_s"], 0.5 * swept[1]["output_tokens_per_s"])
         again = simulate("--event-log", log, "--max-num-seqs", 4)
         self.assertEqual({**again["runs"][0], "settings": []}, {**again["simulated"], "settings": []})
+        # Costs from elsewhere are taken in proportion, so that the log's steps take what they took.
+        costs = self.folder / "costs.json"
+        costs.write_text(json.dumps({"step_ns": 1000, "row_ns": 0, "row_1024_keys_ns": 0, "prompt_token_ns": 0,
+                                     "prompt_1024_keys_ns": 0}))
+        given = simulate("--event-log", log, "--step-cost", costs)
+        self.assertAlmostEqual(given["simulated"]["output_tokens_per_s"] / recorded["output_tokens_per_s"], 1, delta=0.3)
+        self.assertGreater(given["step_cost"]["step_ns"], 1_000_000)
         text = run("simulate", "--event-log", log).stdout
         self.assertIn("against the recorded run", text)
         for args, said in ((["--tp", 2], "--tp: "), (["--device", "h100"], "--device: "), (["--kv", "reserved"], "--kv: "),

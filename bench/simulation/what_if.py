@@ -4,7 +4,8 @@
     bench/simulation/what_if.py PROGRAM [--model MODEL] [--threads N] [--repeat N] [--output FILE]
 
 For each of some settings it serves a load with an event log, again with the setting changed, in turns, and asks
-`quire simulate --event-log` of the first log what the change would do. Printed are the change that was measured and the
+`quire simulate --event-log` of the first log what the change would do, with the costs of steps that `quire bench calibrate`
+has found before. Printed are the change that was measured and the
 one that was simulated, of throughput and of the medians of the times; each is the median of the repeated pairs. The exit
 code is 1 where a change of more than 10% has the other direction, or the simulated one leads to a value that is off by
 more than 20%. Best on a machine where nothing else runs: the load average is printed with the numbers.
@@ -86,11 +87,13 @@ def main():
             continue
         pairs = []
         with tempfile.TemporaryDirectory() as folder:
+            costs = pathlib.Path(folder, "costs.json")
+            call(options.program, "bench", "calibrate", *common, "--output", costs, "--json")
             for i in range(options.repeat):
                 before, after = (pathlib.Path(folder, f"{which}{i}") for which in ("before", "after"))
                 record(options.program, before, load, [*common, *words(flags)])
                 record(options.program, after, load, [*common, *words({**flags, **change})])
-                told = call(options.program, "simulate", "--json", "--event-log", before, *words(change))
+                told = call(options.program, "simulate", "--json", "--event-log", before, "--step-cost", costs, *words(change))
                 pairs.append((told["recorded"], call(options.program, "simulate", "--json", "--event-log", after)["recorded"],
                               told["simulated"], told["runs"][0]))
         print(f"{name} ({' '.join(words(change))}), load average {os.getloadavg()[0]:.1f}")

@@ -136,9 +136,10 @@ Status run_simulate(const SimulateFlags& flags) {
   return {};
 }
 
-// Of a run that was recorded: what its steps take, from the log itself if nothing else says so.
+// Of a run that was recorded: what its steps take, from the log itself if nothing else says so. In
+// either case all together take what they took, with whatever else the machine did.
 Result<StepCostFit> step_cost_of(const RecordedRun& run, const SimulationSettings& settings) {
-  if (settings.step_cost) return StepCostFit{.cost = *settings.step_cost};
+  if (settings.step_cost) return StepCostFit{.cost = in_proportion(*settings.step_cost, run.steps)};
   auto fit = fit_step_cost(run.steps);
   if (fit.ok()) {
     fit->cost = in_proportion(fit->cost, run.steps);
