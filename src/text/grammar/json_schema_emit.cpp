@@ -1,6 +1,9 @@
 #include "text/grammar/json_schema_emit.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -174,33 +177,64 @@ ExprId SchemaEmitter::repeat(ExprId part, std::int64_t min, std::optional<std::i
   return builder_->seq(parts);
 }
 
+namespace {
+
+// What leads from one state of a memory to others. Many states have the same steps, whose texts
+// are there once: a rule for all that lead from one state to another.
+class StepRules {
+ public:
+  explicit StepRules(GrammarBuilder& builder) : builder_(builder) {}
+
+  // By the state that they lead to.
+  std::map<std::size_t, ExprId> of(const MemoryState& state) {
+    std::map<std::size_t, std::vector<ExprId>> by_target;
+    for (const MemoryStep& step : state.steps) by_target[step.to].push_back(step.expr);
+    std::map<std::size_t, ExprId> rules;
+    for (auto& [target, exprs] : by_target) rules.emplace(target, one_of(std::move(exprs)));
+    return rules;
+  }
+
+ private:
+  ExprId one_of(std::vector<ExprId> exprs) {
+    const auto [place, fresh] = known_.try_emplace(std::move(exprs), 0);
+    if (fresh) {
+      const RuleId rule = builder_.add_rule("step");
+      builder_.define(rule, builder_.choice(place->first));
+      place->second = builder_.rule(rule);
+    }
+    return place->second;
+  }
+
+  GrammarBuilder& builder_;
+  std::map<std::vector<ExprId>, ExprId> known_;
+};
+
+}  // namespace
+
 ExprId emit_memory(SchemaEmitter& emitter, const std::vector<MemoryState>& states) {
   GrammarBuilder& builder = emitter.builder();
+  StepRules step_rules(builder);
   std::vector<RuleId> rules;
   rules.reserve(states.size());
   for (std::size_t i = 0; i < states.size(); ++i) rules.push_back(builder.add_rule("more"));
   for (std::size_t i = 0; i < states.size(); ++i) {
-    std::vector<ExprId> loops;
+    ExprId loop = builder.empty();
     std::vector<ExprId> ways;
     if (states[i].can_end) ways.push_back(builder.empty());
-    for (const MemoryStep& step : states[i].steps) {
-      const ExprId with_comma = builder.seq({emitter.comma(), step.expr});
-      if (step.to == i) {
-        loops.push_back(with_comma);
+    for (const auto& [target, step] : step_rules.of(states[i])) {
+      const ExprId with_comma = builder.seq({emitter.comma(), step});
+      if (target == i) {
+        loop = builder.repeat(with_comma, 0, std::nullopt);
       } else {
-        ways.push_back(builder.seq({with_comma, builder.rule(rules[step.to])}));
+        ways.push_back(builder.seq({with_comma, builder.rule(rules[target])}));
       }
     }
-    ExprId body = builder.choice(ways);
-    if (!loops.empty()) {
-      body = builder.seq({builder.repeat(builder.choice(loops), 0, std::nullopt), body});
-    }
-    builder.define(rules[i], body);
+    builder.define(rules[i], builder.seq({loop, builder.choice(ways)}));
   }
   std::vector<ExprId> first;
   if (states.front().can_end) first.push_back(builder.empty());
-  for (const MemoryStep& step : states.front().steps) {
-    first.push_back(builder.seq({step.expr, builder.rule(rules[step.to])}));
+  for (const auto& [target, step] : step_rules.of(states.front())) {
+    first.push_back(builder.seq({step, builder.rule(rules[target])}));
   }
   return builder.choice(first);
 }
