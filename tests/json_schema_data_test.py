@@ -26,7 +26,7 @@ SUITE_REFUSED = 30
 # Valid and yet not accepted: host names in Punycode, which would have to be decoded.
 SUITE_REJECTED = ("optional/format/hostname.json: validation of A-label (punycode)",)
 SUITE_REJECTED_INSTANCES = 15
-MASKBENCH_REFUSED = 16
+MASKBENCH_REFUSED = 14
 
 # Files of the suite whose tests contradict what is asserted here: `format` as a remark.
 REMARKS = ("format.json", "optional/format-assertion.json")

@@ -203,7 +203,8 @@ class Engine:
 
     def start(self):
         if self.name == "quire":
-            command = [self.arguments.follow_schemas, "--vocabulary", self.arguments.vocabulary]
+            command = [self.arguments.follow_schemas, "--vocabulary", self.arguments.vocabulary,
+                       "--order", self.arguments.order]
         else:
             command = [sys.executable, __file__, "--worker", self.name, "--vocabulary", self.arguments.vocabulary]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -301,6 +302,8 @@ def main():
     parser.add_argument("--vocabulary", required=True)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--limit", type=float, default=20, help="seconds of the processor for a schema (default: 20)")
+    parser.add_argument("--order", choices=("declared", "free"), default="declared",
+                        help="that Quire has members in (default: declared, as its server)")
     parser.add_argument("--engines", nargs="+", default=["quire", *WORKERS])
     parser.add_argument("--suite", type=pathlib.Path)
     parser.add_argument("data", nargs="?")
