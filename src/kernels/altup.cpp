@@ -57,7 +57,8 @@ Modalities modalities_of(const AltUpArgs& args, std::int64_t row) {
 }
 
 // `count` sums over the modalities.
-void weigh(const AltUpArgs& args, const Modalities& modalities, std::int64_t count, float* out) {
+void weigh_modalities(const AltUpArgs& args, const Modalities& modalities, std::int64_t count,
+                      float* out) {
   for (std::int64_t i = 0; i < count; ++i) {
     float sum = 0.0F;
     for (std::int64_t k = 0; k < args.num_streams; ++k) {
@@ -72,7 +73,7 @@ void predict_row(const AltUpArgs& args, std::int64_t row, std::int64_t cols, std
                  float* streams) {
   const std::int64_t count = args.num_streams;
   std::array<float, kMaxStreams * kMaxStreams> factors{};
-  weigh(args, modalities_of(args, row), count * count, factors.data());
+  weigh_modalities(args, modalities_of(args, row), count * count, factors.data());
   std::array<std::array<float, kColumnsAtOnce>, kMaxStreams> before;
   for (std::int64_t begin = 0; begin < cols; begin += kColumnsAtOnce) {
     const std::int64_t width = std::min(kColumnsAtOnce, cols - begin);
@@ -94,7 +95,7 @@ void correct_row(const AltUpArgs& args, std::int64_t row, std::int64_t cols, std
                  float* streams, float* x) {
   const std::int64_t count = args.num_streams;
   std::array<float, kMaxStreams> factors{};
-  weigh(args, modalities_of(args, row), count, factors.data());
+  weigh_modalities(args, modalities_of(args, row), count, factors.data());
   const float* const active = streams + args.active * stride;
   for (std::int64_t c = 0; c < cols; ++c) x[c] -= active[c];
   for (std::int64_t i = 0; i < count; ++i) {

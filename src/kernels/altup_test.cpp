@@ -12,17 +12,17 @@
 namespace quire {
 namespace {
 
-constexpr std::int64_t kRows = 5;
-constexpr std::int64_t kCols = 150;  // of which 64 are read at once
+constexpr std::int64_t kStreamRows = 5;
+constexpr std::int64_t kStreamCols = 150;  // of which 64 are read at once
 
 class StreamOps : public RowOps {};
 
-// One step of kRows tokens.
+// One step of kStreamRows tokens.
 struct Streams {
   explicit Streams(std::int64_t streams)
       : count(streams),
-        values(random_floats(size(streams * kRows * kCols), 1.0F, 1)),
-        router(random_floats(size(kRows * streams), 8.0F, 2)),
+        values(random_floats(size(streams * kStreamRows * kStreamCols), 1.0F, 1)),
+        router(random_floats(size(kStreamRows * streams), 8.0F, 2)),
         predict(random_floats(size(streams * streams * streams), 0.5F, 3)),
         correct(random_floats(size(streams * streams), 0.5F, 4)) {}
 
@@ -37,7 +37,7 @@ struct Streams {
             .weight = weight.data()};
   }
   double at(std::int64_t stream, std::int64_t row, std::int64_t col) const {
-    return values[size((stream * kRows + row) * kCols + col)];
+    return values[size((stream * kStreamRows + row) * kStreamCols + col)];
   }
   // sum_k weight[i][k] m[k]
   double weighed(const std::vector<float>& weight, std::int64_t i, std::int64_t row) const {
@@ -68,18 +68,20 @@ TEST_P(StreamOps, StreamsArePredictedFromAllOfThem) {
   for (const std::int64_t count : {2, 3, 4, 8}) {
     const Streams before(count);
     std::vector<float> streams = before.values;
-    std::vector<float> out(Streams::size(kRows * kCols), kNan);
-    predict_streams(ctx_, kRows, kCols, before.args(before.predict, streams), out.data());
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      for (std::int64_t col = 0; col < kCols; ++col) {
-        const auto place = Streams::size(row * kCols + col);
+    std::vector<float> out(Streams::size(kStreamRows * kStreamCols), kNan);
+    predict_streams(ctx_, kStreamRows, kStreamCols, before.args(before.predict, streams),
+                    out.data());
+    for (std::int64_t row = 0; row < kStreamRows; ++row) {
+      for (std::int64_t col = 0; col < kStreamCols; ++col) {
+        const auto place = Streams::size(row * kStreamCols + col);
         for (std::int64_t i = 0; i < count; ++i) {
           const double expected = before.predicted(i, row, col);
-          ASSERT_NEAR(streams[Streams::size(i * kRows * kCols) + place], expected,
+          ASSERT_NEAR(streams[Streams::size(i * kStreamRows * kStreamCols) + place], expected,
                       1e-5 * (1.0 + std::abs(expected)))
               << count << " streams, stream " << i << ", row " << row << ", column " << col;
         }
-        ASSERT_EQ(out[place], streams[Streams::size((count - 2) * kRows * kCols) + place]);
+        ASSERT_EQ(out[place],
+                  streams[Streams::size((count - 2) * kStreamRows * kStreamCols) + place]);
       }
     }
   }
@@ -87,26 +89,29 @@ TEST_P(StreamOps, StreamsArePredictedFromAllOfThem) {
 
 TEST_P(StreamOps, StreamsAreCorrectedByWhatTheActiveOneHasBecome) {
   QUIRE_SKIP_ABSENT_LEVEL();
-  const std::vector<float> scale = random_floats(Streams::size(kCols), 1.0F, 5);
+  const std::vector<float> scale = random_floats(Streams::size(kStreamCols), 1.0F, 5);
   for (const bool scaled : {true, false}) {
     const Streams before(4);
-    const std::vector<float> activated = random_floats(Streams::size(kRows * kCols), 1.0F, 6);
+    const std::vector<float> activated =
+        random_floats(Streams::size(kStreamRows * kStreamCols), 1.0F, 6);
     std::vector<float> streams = before.values;
     std::vector<float> x = activated;
     const AltUpArgs args = before.args(before.correct, streams);
-    correct_streams(ctx_, kRows, kCols, args, scaled ? scale.data() : nullptr, x.data());
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      for (std::int64_t col = 0; col < kCols; ++col) {
-        const auto place = Streams::size(row * kCols + col);
+    correct_streams(ctx_, kStreamRows, kStreamCols, args, scaled ? scale.data() : nullptr,
+                    x.data());
+    for (std::int64_t row = 0; row < kStreamRows; ++row) {
+      for (std::int64_t col = 0; col < kStreamCols; ++col) {
+        const auto place = Streams::size(row * kStreamCols + col);
         const double innovation = double{activated[place]} - before.at(args.active, row, col);
         for (std::int64_t i = 0; i < 4; ++i) {
           const double expected =
               before.at(i, row, col) + (1.0 + before.weighed(before.correct, i, row)) * innovation;
-          ASSERT_NEAR(streams[Streams::size(i * kRows * kCols) + place], expected,
+          ASSERT_NEAR(streams[Streams::size(i * kStreamRows * kStreamCols) + place], expected,
                       1e-5 * (1.0 + std::abs(expected)))
               << "stream " << i << ", row " << row << ", column " << col;
         }
-        const float active = streams[Streams::size(args.active * kRows * kCols) + place];
+        const float active =
+            streams[Streams::size(args.active * kStreamRows * kStreamCols) + place];
         ASSERT_EQ(x[place], scaled ? active * scale[Streams::size(col)] : active);
       }
     }
@@ -118,23 +123,24 @@ TEST_P(StreamOps, StreamsOfATokenAreTheSameInAnyBatch) {
   QUIRE_SKIP_ABSENT_LEVEL();
   const Streams all(4);
   std::vector<float> streams = all.values;
-  std::vector<float> out(Streams::size(kRows * kCols));
-  predict_streams(ctx_, kRows, kCols, all.args(all.predict, streams), out.data());
-  correct_streams(ctx_, kRows, kCols, all.args(all.correct, streams), nullptr, out.data());
-  for (std::int64_t row = 0; row < kRows; ++row) {
+  std::vector<float> out(Streams::size(kStreamRows * kStreamCols));
+  predict_streams(ctx_, kStreamRows, kStreamCols, all.args(all.predict, streams), out.data());
+  correct_streams(ctx_, kStreamRows, kStreamCols, all.args(all.correct, streams), nullptr,
+                  out.data());
+  for (std::int64_t row = 0; row < kStreamRows; ++row) {
     std::vector<float> alone;
     for (std::int64_t i = 0; i < 4; ++i) {
-      const auto from = all.values.begin() + (i * kRows + row) * kCols;
-      alone.insert(alone.end(), from, from + kCols);
+      const auto from = all.values.begin() + (i * kStreamRows + row) * kStreamCols;
+      alone.insert(alone.end(), from, from + kStreamCols);
     }
-    std::vector<float> one(Streams::size(kCols));
+    std::vector<float> one(Streams::size(kStreamCols));
     AltUpArgs args = all.args(all.predict, alone);
     args.router += row * 4;
-    predict_streams(ctx_, 1, kCols, args, one.data());
+    predict_streams(ctx_, 1, kStreamCols, args, one.data());
     args.weight = all.correct.data();
-    correct_streams(ctx_, 1, kCols, args, nullptr, one.data());
-    for (std::int64_t col = 0; col < kCols; ++col) {
-      ASSERT_EQ(one[Streams::size(col)], out[Streams::size(row * kCols + col)]) << row;
+    correct_streams(ctx_, 1, kStreamCols, args, nullptr, one.data());
+    for (std::int64_t col = 0; col < kStreamCols; ++col) {
+      ASSERT_EQ(one[Streams::size(col)], out[Streams::size(row * kStreamCols + col)]) << row;
     }
   }
 }

@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-constexpr Stage kRouterStage = {StageKind::kKernel, "stream router"};
+constexpr Stage kStreamRouterStage = {StageKind::kKernel, "stream router"};
 constexpr Stage kProjectStage = {StageKind::kKernel, "stream projections"};
 constexpr Stage kUnembedStage = {StageKind::kKernel, "stream unembeddings"};
 
@@ -34,7 +34,7 @@ AltUpArgs AltUpBlock::route(ForwardContext& ctx, const float* hidden, float* scr
   weights_.router_norm.apply(ctx.ops, hidden, rows, scratch);
   const MatmulPart part = {.weight = &weights_.router, .out = router, .out_stride = num_streams()};
   ctx.ops.matmul(scratch, hidden_size, rows, ActivationMode::kFloat32, std::span(&part, 1),
-                 kRouterStage);
+                 kStreamRouterStage);
   return {.num_streams = num_streams(),
           .active = active_,
           .streams = ctx.streams,
