@@ -1,6 +1,8 @@
 // The configuration matrix: one greedy corpus under every setting that must not change a token.
 // Within a level, tokens and log probabilities are compared bit for bit.
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -37,6 +39,22 @@ std::vector<Output> take(Collector& collector) {
   return outputs;
 }
 
+// A block of the first prompt stays in the prefix cache, where it and its last users may find it.
+void pin_beginning(Engine& engine, const Corpus& corpus, const Setting& setting) {
+  GenerateRequest request;
+  request.prompt_token_ids = *engine.encode_text(corpus.prompts[0]);
+  request.prompt_token_ids.resize(static_cast<std::size_t>(setting.block_size));
+  request.pin = {.owner = "", .name = "beginning", .ttl = std::chrono::hours(1)};
+  std::promise<Status> told;
+  const auto id = engine.submit(std::move(request), [&](const RequestOutput& output) {
+    if (output.request_finished) told.set_value(output.error);
+  });
+  ASSERT_TRUE(id.ok()) << id.status().to_string();
+  const Status status = told.get_future().get();
+  EXPECT_TRUE(status.ok()) << setting.name << ": " << status.to_string();
+  EXPECT_EQ(engine.observe().num_pins, 1) << setting.name;
+}
+
 // Until all blocks that have left the prefix cache are in the files.
 void wait_for_files(const Engine& engine) {
   for (int i = 0; i < 1000; ++i) {
@@ -63,6 +81,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_steps_in_flight = setting.max_steps_in_flight;
   args.jump_forward = setting.jump_forward;
   args.scheduling_policy = setting.policy;
+  args.max_pinned_share = setting.pinned ? 0.25 : 0;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   const bool drafts_itself = args.speculation && !args.speculation->model.empty();
   if (drafts_itself) args.speculation->model = corpus.model;
@@ -87,6 +106,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   auto engine = Engine::create(args, {});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
   if (!engine.ok()) return {};
+  if (setting.pinned) pin_beginning(**engine, corpus, setting);
   std::int64_t num_prompt_tokens = 0;
   const auto run_all = [&](Collector& collector) {
     // Too many for the pool at once, however late this thread is with the last ones.

@@ -202,7 +202,7 @@ class Keys(HttpTest):
               "/v1/embeddings", "/v1/responses", "/v1/responses/x", "/v1/responses/x/input_items",
               "/v1/responses/x/cancel", "/tokenize", "/detokenize", "/metrics", "/load", "/v1/files",
               "/v1/files/x", "/v1/files/x/content", "/v1/batches", "/v1/batches/x",
-              "/v1/batches/x/cancel")
+              "/v1/batches/x/cancel", "/v1/prefixes", "/v1/prefixes/x")
     OPEN = ("/health", "/ready", "/version")
 
     def test_no_route_is_open_by_mistake(self):  # CVE-2026-24207

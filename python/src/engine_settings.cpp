@@ -112,6 +112,7 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"max_model_len", read_setting<&EngineArgs::max_model_len>},
     {"enable_chunked_prefill", read_setting<&EngineArgs::enable_chunked_prefill>},
     {"enable_prefix_caching", read_setting<&EngineArgs::enable_prefix_caching>},
+    {"max_pinned_share", read_setting<&EngineArgs::max_pinned_share>},
     {"scheduling_policy", read_setting<&EngineArgs::scheduling_policy>},
     {"batching", read_setting<&EngineArgs::batching>},
     {"max_batch_delay_ms", read_setting<&EngineArgs::max_batch_delay_ms>},

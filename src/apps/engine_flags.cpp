@@ -148,6 +148,13 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   app.add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", args.enable_prefix_caching,
                "Reuse the KV blocks of earlier prompts with the same beginning (default: on)")
       ->group(group);
+  app.add_option("--max-pinned-share", args.max_pinned_share,
+                 "Share of the KV cache that prefixes may be pinned in (POST /v1/prefixes), as far "
+                 "as the longest sequence still fits beside it; 0: none")
+      ->type_name("SHARE")
+      ->check(number(0, 0.9))
+      ->capture_default_str()
+      ->group(group);
   app.add_flag("--enable-chunked-prefill,!--no-enable-chunked-prefill", args.enable_chunked_prefill,
                "Spread long prompts over steps (default: on)")
       ->group(group);

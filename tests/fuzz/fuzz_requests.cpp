@@ -17,6 +17,7 @@
 #include "serve/protocols/openai/chat_completions.h"
 #include "serve/protocols/openai/completions.h"
 #include "serve/protocols/openai/embeddings.h"
+#include "serve/protocols/openai/prefixes.h"
 #include "serve/protocols/openai/response_request.h"
 #include "serve/protocols/openai/tokenization.h"
 #include "serve/service.h"
@@ -103,6 +104,15 @@ void check_embedding_job(std::string_view body) {
   check_header(job.ignored_fields);
 }
 
+void check_prefix_job(std::string_view body) {
+  const auto parsed = quire::parse_prefix_request(body, "someone", service());
+  if (const auto* error = std::get_if<ApiError>(&parsed)) return check_error(*error);
+  const auto& job = std::get<quire::PrefixJob>(parsed);
+  check(job.request.pin && job.request.pin->owner == "someone");
+  check(!job.request.prompt_token_ids.empty());
+  check_header(job.ignored_fields);
+}
+
 // These answer at once, so the whole route is run.
 void check_tokenization(const std::string& path, std::string_view body) {
   static const std::vector<quire::Route> kRoutes = quire::tokenization_routes(service());
@@ -126,7 +136,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view body(reinterpret_cast<const char*>(data) + 1, size - 1);
   bool echo = false;
   std::string role;
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
       check_job(quire::parse_completion_request(body, service(), echo));
       break;
@@ -142,8 +152,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     case 4:
       check_tokenization("/tokenize", body);
       break;
-    default:
+    case 5:
       check_tokenization("/detokenize", body);
+      break;
+    default:
+      check_prefix_job(body);
   }
   return 0;
 }

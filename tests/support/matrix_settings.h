@@ -29,6 +29,7 @@ struct Setting {
   bool again = false;   // what is compared are second runs, which find their prompts to the token
   bool offload =
       false;            // what is compared is a second engine's, which reads the first one's blocks
+  bool pinned = false;  // the beginning of the first prompt is
   bool joined = false;  // has what others have one by one
 };
 

@@ -216,6 +216,10 @@ void add_conservation(Scrape& out, const EngineStats& stats) {
   blocks("used", stats.blocks_used);
   blocks("cached", stats.blocks_cached);
   blocks("shared", stats.blocks_shared);
+  out.gauge("quire_pinned_prefixes", "Prefixes that are pinned (POST /v1/prefixes)",
+            static_cast<double>(stats.num_pins));
+  out.gauge("quire_pinned_blocks", "KV blocks of pinned prefixes; those of several count for each",
+            static_cast<double>(stats.blocks_pinned));
   out.gauge(
       "quire_max_step_seconds",
       "How long prompts may make a step that gives others a token (--max-step-ms); 0: no limit",

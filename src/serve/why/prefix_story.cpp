@@ -65,6 +65,7 @@ std::string because_of(const PrefixMiss& miss, const PrefixNames& names) {
 
 json::object prefix_json(const PrefixMiss& miss, const PrefixNames& names) {
   json::object out = {{"found_tokens", miss.num_found}, {"miss", prefix_miss_name(miss.cause)}};
+  if (miss.num_pinned > 0) out["pinned_tokens"] = miss.num_pinned;
   if (names.text && miss.token) {
     out["token"] = *miss.token;
     out["text"] = names.text(*miss.token);

@@ -22,7 +22,8 @@ struct PrefixNames {
   bool salted = false;  // the request had a cache_salt
 };
 
-// {"found_tokens", "miss", "because"}, and with a text "token", "text", with both "cached_token",
+// {"found_tokens", "miss", "because"}, "pinned_tokens" where the first so many of those that were
+// found are pinned, and with a text "token", "text", with both "cached_token",
 // "cached_text"; where they are known "by", who needed the block or computed the prefix, and
 // "evicted_ms_before" the request started.
 json::object prefix_json(const PrefixMiss& miss, const PrefixNames& names);

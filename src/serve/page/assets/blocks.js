@@ -8,6 +8,7 @@ import {fit} from './paint.js';
 const FREE = 0;
 const CACHED = 1;
 const RETAINED = 2;
+const PINNED = 3;
 const MIN_CELL = 4;
 const MAX_CELL = 15;
 const MOST_HEIGHT = 260;
@@ -89,6 +90,7 @@ export class BlockMap {
         h('li', {}, h('span', {class: 'swatch use-held'}), 'held by a request (its colour)'),
         h('li', {}, h('span', {class: 'swatch use-shared'}), 'shared by several'),
         h('li', {}, h('span', {class: 'swatch use-retained'}), 'held for an output that has ended (static batching)'),
+        h('li', {}, h('span', {class: 'swatch use-pinned'}), 'pinned, used by no request'),
         h('li', {}, h('span', {class: 'swatch use-cached'}), 'free, content cached'),
         h('li', {}, h('span', {class: 'swatch use-free'}), 'free'),
         this.folding),
@@ -182,6 +184,7 @@ export class BlockMap {
       return;
     }
     pen.fillStyle = use === CACHED ? this.palette.cached : use === RETAINED ? this.palette.muted
+      : use === PINNED ? this.palette['data-3']
       : this.palette.request(requestOf(use));
     pen.fillRect(x, y, width, height);
     if (use < 4 || !isShared(use)) return;
@@ -223,6 +226,7 @@ export class BlockMap {
     if (use === FREE) return 'free';
     if (use === CACHED) return 'free, content cached';
     if (use === RETAINED) return 'held for an output that has ended';
+    if (use === PINNED) return 'pinned';
     return `${this.name(requestOf(use))}${isShared(use) ? ', shared' : ''}`;
   }
 }

@@ -7,6 +7,7 @@
 #include "serve/protocols/openai/completions.h"
 #include "serve/protocols/openai/embeddings.h"
 #include "serve/protocols/openai/models.h"
+#include "serve/protocols/openai/prefixes.h"
 #include "serve/protocols/openai/responses.h"
 #include "serve/protocols/openai/tokenization.h"
 
@@ -16,7 +17,8 @@ std::vector<Route> openai_routes(Service& service) {
   std::vector<Route> all;
   for (auto& routes :
        {model_routes(service), completion_routes(service), chat_completion_routes(service),
-        embedding_routes(service), response_routes(service), tokenization_routes(service)}) {
+        embedding_routes(service), response_routes(service), tokenization_routes(service),
+        prefix_routes(service)}) {
     all.insert(all.end(), routes.begin(), routes.end());
   }
   return all;
