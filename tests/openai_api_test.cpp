@@ -195,6 +195,9 @@ TEST(Metrics, CostsAddUpToThePriceOfTheTime) {
   const json::object response =
       object_of(api.post("/v1/responses", R"({"input": "Hello", "max_output_tokens": 16})"));
   cost += response.at("usage").at("cost").as_double();
+  const json::object llama =
+      object_of(api.post("/completion", R"({"prompt": "abc", "n_predict": 4})"));
+  cost += llama.at("cost").as_double();
   api.settled();
   const double before = to_seconds(api.engine->now());
   const std::string text = api.get("/metrics").body;

@@ -36,7 +36,8 @@ class Api {
                                          std::make_shared<StepWatch>());
     router_.add_all(openai_routes(*service_));
     router_.add_all(why_routes(service_->model().engine(), service_->model().directory(),
-                               scope == PrefixCacheScope::kKey));
+                               scope == PrefixCacheScope::kKey,
+                               [](Duration step_time) { return 2 * to_seconds(step_time); }));
   }
 
   // The exchange of a completion; it notes when it is answered.
@@ -130,6 +131,7 @@ TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
   }
 
   int num_within = 0;
+  double cost = 0;
   std::map<std::string, int> causes;
   for (int i = 0; i < kRequests; ++i) {
     ASSERT_EQ(exchanges[static_cast<std::size_t>(i)]->wait().status, 200);
@@ -140,6 +142,7 @@ TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
       const json::object& story = output.as_object();
       EXPECT_NEAR(sum_of_spans(story), story.at("total_ms").as_double(), 1e-6);
       longest = std::max(longest, sum_of_spans(story));
+      cost += story.at("cost").as_double();
       for (const json::value& span : story.at("spans").as_array()) {
         if (const auto* cause = span.as_object().if_contains("cause")) {
           ++causes[std::string(cause->as_string())];
@@ -155,6 +158,9 @@ TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
   for (const char* cause : {"queue_order", "max_num_seqs", "token_budget", "preempted"}) {
     EXPECT_GT(causes[cause], 0) << cause;
   }
+  // All that steps cost, and that they were paid by nobody else.
+  EXPECT_GT(cost, 0);
+  EXPECT_LE(cost, 2 * to_seconds(api.service().model().engine().now()));
 }
 
 // A row takes 520 us of the 600 that a step may take: a prompt waits for the one before it.

@@ -75,7 +75,8 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
   router.add_all(std::move(routes));
   router.add_all(metered_routes(llamacpp_routes(service), service.quotas()));
   router.add_all(why_routes(model.engine(), model.directory(),
-                            model.config().prefix_cache_scope == PrefixCacheScope::kKey));
+                            model.config().prefix_cache_scope == PrefixCacheScope::kKey,
+                            [&model](Duration step_time) { return model.cost_of(step_time); }));
   if (with_page) router.add_all(page_routes(service));
   return router;
 }

@@ -80,6 +80,7 @@ RequestDirectory::EndSinks RequestDirectory::end(const std::shared_ptr<Entry>& e
   story.finish_reason = finish_name(output);
   story.num_output_tokens = output.num_output_tokens;
   story.num_preemptions = output.metrics.num_preemptions;
+  story.step_time = output.metrics.step_time;
   story.told = told;
   story.timeline = output.timeline;
   story.constraint = output.constraint;

@@ -83,6 +83,7 @@ class StoryWriter {
                         {"output_tokens", story_.num_output_tokens},
                         {"preemptions", story_.num_preemptions}};
     if (!story_.finish_reason.empty()) out["finish_reason"] = story_.finish_reason;
+    if (story_.cost) out["cost"] = *story_.cost;
     if (story_.constraint) out["constraint"] = constraint_json(*story_.constraint);
     if (story_.timeline != nullptr && story_.timeline->prefix_miss()) {
       out["prefix_cache"] = prefix_json(*story_.timeline->prefix_miss(), prefixes_);

@@ -32,8 +32,10 @@ struct OutputStory {
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_output_tokens = 0;
   std::int32_t num_preemptions = 0;
-  std::string caller;   // RequestOrigin::caller
-  bool salted = false;  // it had a cache_salt
+  Duration step_time{};        // RequestMetrics::step_time, when it has ended
+  std::optional<double> cost;  // of that, in US dollars, where there is a price
+  std::string caller;          // RequestOrigin::caller
+  bool salted = false;         // it had a cache_salt
   Instant received{};
   std::optional<Instant> submitted;
   std::optional<Instant> arrival;  // empty: the scheduler has not taken it, or refused it
@@ -51,8 +53,8 @@ std::string output_name(const std::string& external_id, std::int64_t num_outputs
 // {"index", "status", "finish_reason", "total_ms", "spans": [{"what", "cause", "start_ms",
 // "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
 // "recomputed_tokens", "because"}], "totals_ms": {...}}, and where the text was constrained
-// "constraint": constraint_json(). And once it has started "prefix_cache": prefix_json(). `now`:
-// for a story that goes on.
+// "constraint": constraint_json(), with a price "cost". And once it has started "prefix_cache":
+// prefix_json(). `now`: for a story that goes on.
 json::object story_json(const OutputStory& story, const RequestNames& names,
                         const PrefixNames& prefixes, Instant now);
 

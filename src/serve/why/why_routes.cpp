@@ -18,11 +18,12 @@ constexpr std::size_t kMaxLooks = 64;  // outputs of one request that are looked
 // first) as soon as their end has been told.
 class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
  public:
-  WhyAnswer(Engine& engine, RequestDirectory& directory, bool scoped_by_key,
+  WhyAnswer(Engine& engine, RequestDirectory& directory, bool scoped_by_key, CostOf cost_of,
             std::shared_ptr<Exchange> exchange, std::string id)
       : engine_(engine),
         directory_(directory),
         scoped_by_key_(scoped_by_key),
+        cost_of_(std::move(cost_of)),
         exchange_(std::move(exchange)),
         id_(std::move(id)),
         stories_(directory.find(id_)),
@@ -74,7 +75,8 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
     }
   }
 
-  void write(std::size_t i, const OutputStory& story, Instant now) {
+  void write(std::size_t i, OutputStory story, Instant now) {
+    if (!story.finish_reason.empty()) story.cost = cost_of_(story.step_time);
     const auto names = [this](RequestId output) { return directory_.name(output); };
     outputs_[i] = story_json(story, names, prefix_names(story), now);
   }
@@ -115,6 +117,7 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
   Engine& engine_;
   RequestDirectory& directory_;
   const bool scoped_by_key_;
+  const CostOf cost_of_;
   std::shared_ptr<Exchange> exchange_;
   std::string id_;
   std::vector<OutputStory> stories_;
@@ -125,10 +128,12 @@ class WhyAnswer : public std::enable_shared_from_this<WhyAnswer> {
 
 }  // namespace
 
-std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory, bool scoped_by_key) {
-  const auto handle = [&engine, &directory, scoped_by_key](std::shared_ptr<Exchange> exchange) {
+std::vector<Route> why_routes(Engine& engine, RequestDirectory& directory, bool scoped_by_key,
+                              CostOf cost_of) {
+  const auto handle = [&engine, &directory, scoped_by_key,
+                       cost_of = std::move(cost_of)](std::shared_ptr<Exchange> exchange) {
     std::string id(exchange->request().path_param("id"));
-    std::make_shared<WhyAnswer>(engine, directory, scoped_by_key, std::move(exchange),
+    std::make_shared<WhyAnswer>(engine, directory, scoped_by_key, cost_of, std::move(exchange),
                                 std::move(id))
         ->give();
   };

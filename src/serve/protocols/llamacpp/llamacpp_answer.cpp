@@ -82,19 +82,21 @@ class LlamaAnswer final : public GenerationAnswer {
   }
 
   json::object final_object(const RequestOutput& last) const {
-    return {{"index", 0},
-            {"content", text_},
-            {"id_slot", 0},
-            {"stop", true},
-            {"model", job_.model},
-            {"tokens_predicted", job_.drop_output ? 0 : last.num_output_tokens},
-            {"tokens_evaluated", last.num_prompt_tokens},
-            {"tokens_cached", last.num_cached_tokens},
-            {"truncated", false},
-            {"has_new_line", text_.find('\n') != std::string::npos},
-            {"stop_type", job_.drop_output ? "limit" : stop_type(last)},
-            {"stopping_word", last.stop_string.value_or("")},
-            {"timings", timings(last)}};
+    json::object answer = {{"index", 0},
+                           {"content", text_},
+                           {"id_slot", 0},
+                           {"stop", true},
+                           {"model", job_.model},
+                           {"tokens_predicted", job_.drop_output ? 0 : last.num_output_tokens},
+                           {"tokens_evaluated", last.num_prompt_tokens},
+                           {"tokens_cached", last.num_cached_tokens},
+                           {"truncated", false},
+                           {"has_new_line", text_.find('\n') != std::string::npos},
+                           {"stop_type", job_.drop_output ? "limit" : stop_type(last)},
+                           {"stopping_word", last.stop_string.value_or("")},
+                           {"timings", timings(last)}};
+    if (const auto cost = job_.served->cost_of(last.metrics.step_time)) answer["cost"] = *cost;
+    return answer;
   }
 
   void send(const json::object& event) {
