@@ -67,7 +67,7 @@ class SimulatedBackend final : public BatchBackend {
                       .block_size = kBlockSize, .num_blocks = kNumBlocks, .vocab_size = kVocabSize},
                   virtual_clock_, next_id_, first_step_at_),
               outputs_, RunningConstraints(*text_.tokenizer, clock_), clock_, {}, nullptr, nullptr,
-              std::nullopt) {}
+              std::nullopt, pins_) {}
 
   ~SimulatedBackend() override {
     core_.stop();
@@ -105,6 +105,7 @@ class SimulatedBackend final : public BatchBackend {
   std::atomic<RequestId> first_step_at_ = 1;
   TextBundle text_;
   OutputProcessor outputs_;
+  PinRegistry pins_;
   EngineCore core_;
 };
 
