@@ -193,6 +193,13 @@ std::variant<PrefixJob, ApiError> parse_prefix_request(std::string_view body,
   if (auto* error = std::get_if<ApiError>(&named)) return std::move(*error);
   auto& model = std::get<RequestedModel>(named);
   const JsonReader fields = request.reader();
+  if (model.served->engine().info().max_pinned_blocks == 0) {
+    return request_error(
+        Status::invalid_argument("no part of the KV cache is there for pinned prefixes",
+                                 "start the server with --max-pinned-share, such as 0.25, and a "
+                                 "--max-model-len that leaves room for it"),
+        *model.served, "name");
+  }
   auto read = read_request(fields, caller, *model.served, std::move(gone));
   if (!read.ok()) {
     return request_error(read.status(), *model.served,

@@ -176,8 +176,8 @@ TEST(PrefixesWithoutAShare, AreRefused) {
           post_request("/v1/prefixes", R"({"name": "a", "prompt": "The cat sat on a mat, )"
                                        R"(and the dog lay beside it, and both slept."})"))
           ->wait();
-  EXPECT_EQ(refused.status, 429) << refused.body;
-  EXPECT_THAT(refused.body, HasSubstr("0 of the 0 that may be pinned"));
+  EXPECT_EQ(refused.status, 400) << refused.body;
+  EXPECT_THAT(refused.body, HasSubstr("--max-pinned-share"));
 }
 
 TEST_F(Prefixes, EmptyingTheCacheUnpins) {
