@@ -89,7 +89,7 @@ export class BlockMap {
       h('ul', {class: 'legend'},
         h('li', {}, h('span', {class: 'swatch use-held'}), 'held by a request (its colour)'),
         h('li', {}, h('span', {class: 'swatch use-shared'}), 'shared by several'),
-        h('li', {}, h('span', {class: 'swatch use-retained'}), 'held for an output that has ended (static batching)'),
+        h('li', {}, h('span', {class: 'swatch use-retained'}), 'held for an output that has ended, or on its way from files'),
         h('li', {}, h('span', {class: 'swatch use-pinned'}), 'pinned, used by no request'),
         h('li', {}, h('span', {class: 'swatch use-cached'}), 'free, content cached'),
         h('li', {}, h('span', {class: 'swatch use-free'}), 'free'),
@@ -225,7 +225,7 @@ export class BlockMap {
   #useText(use) {
     if (use === FREE) return 'free';
     if (use === CACHED) return 'free, content cached';
-    if (use === RETAINED) return 'held for an output that has ended';
+    if (use === RETAINED) return 'held for an output that has ended, or on its way from files';
     if (use === PINNED) return 'pinned';
     return `${this.name(requestOf(use))}${isShared(use) ? ', shared' : ''}`;
   }
