@@ -155,10 +155,10 @@ TEST_F(Prefixes, GoWhenTheirTimeIsOver) {
 
 TEST_F(Prefixes, TheSameAgainIsRenewedAndAnotherTakesItsPlace) {
   pin("a", tokens(7, 16), R"(, "ttl_seconds": 10)");
-  const std::int64_t steps = service_.engine().observe().num_steps;
+  const std::int64_t requests = service_.engine().observe().num_added;
   const auto before = list()[0].at("expires_at").as_int64();
   pin("a", tokens(7, 16), R"(, "ttl_seconds": 1000)");
-  EXPECT_EQ(service_.engine().observe().num_steps, steps);  // nothing is computed
+  EXPECT_EQ(service_.engine().observe().num_added, requests);  // nothing is computed
   EXPECT_GT(list()[0].at("expires_at").as_int64(), before + 900);
   EXPECT_EQ(pin("a", tokens(9, 8)).at("tokens").as_int64(), 8);
   EXPECT_EQ(list().size(), 1U);
