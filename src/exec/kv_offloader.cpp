@@ -12,6 +12,10 @@ namespace {
 // Blocks that the system is told of before they are read, so that the disk always has some to read.
 constexpr std::size_t kReadAhead = 32;
 
+// How long a step waits for buffers in all. A fetch can push out more at once than they hold, which
+// the system's own cache of files mostly takes within this time.
+constexpr std::chrono::milliseconds kLongestWait{100};
+
 }  // namespace
 
 Result<std::unique_ptr<KvOffloader>> KvOffloader::create(Device& device, const KvStorage& storage,
@@ -47,12 +51,18 @@ KvOffloader::~KvOffloader() {
 
 Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
   if (step.block_stores.empty() && step.block_fetches.empty()) return {};
+  const auto until = std::chrono::steady_clock::now() + kLongestWait;
   std::vector<Job> jobs;
   bool dropped = false;
   for (const BlockStore& each : step.block_stores) {
-    const std::optional<std::size_t> place = take_buffer();
+    std::optional<std::size_t> place = take_buffer({});
     if (!place) {
-      report_removed(each.name);
+      QUIRE_RETURN_IF_ERROR(ops.synchronize());
+      hand_over(jobs);
+      place = take_buffer(until);
+    }
+    if (!place) {
+      drop(each.name);
       dropped = true;
       continue;
     }
@@ -67,13 +77,18 @@ Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
     }
     last->blocks.push_back(each);
   }
+  hand_over(jobs);
+  if (dropped) tell();
+  return {};
+}
+
+void KvOffloader::hand_over(std::vector<Job>& jobs) {
   {
     const std::lock_guard lock(mutex_);
     for (Job& job : jobs) jobs_.push_back(std::move(job));
   }
+  jobs.clear();
   wake_.notify_one();
-  if (dropped) tell();
-  return {};
 }
 
 std::int64_t KvOffloader::keep(std::span<const BlockStore> blocks, Duration limit) {
@@ -86,16 +101,21 @@ std::int64_t KvOffloader::keep(std::span<const BlockStore> blocks, Duration limi
   return done.get_future().get();
 }
 
-// Nullopt, and a block is dropped: none is free.
-std::optional<std::size_t> KvOffloader::take_buffer() {
-  const std::lock_guard lock(mutex_);
-  if (free_buffers_.empty()) {
-    ++stats_.blocks_dropped;
+// Nullopt: none is free by then.
+std::optional<std::size_t> KvOffloader::take_buffer(std::chrono::steady_clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  if (!freed_.wait_until(lock, until, [this] { return !free_buffers_.empty(); })) {
     return std::nullopt;
   }
   const std::size_t taken = free_buffers_.back();
   free_buffers_.pop_back();
   return taken;
+}
+
+void KvOffloader::drop(const BlockName& name) {
+  const std::lock_guard lock(mutex_);
+  ++stats_.blocks_dropped;
+  report_.removed.push_back(name[0]);
 }
 
 bool KvOffloader::take_report(TierReport& report) {
@@ -148,6 +168,7 @@ void KvOffloader::do_job(const Store& store) {
       ++stats_.blocks_dropped;
     }
   }
+  freed_.notify_one();
   if (!status.ok()) stop_stores(status);
   if (replaced || failed || !status.ok()) tell();
 }

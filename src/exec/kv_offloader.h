@@ -5,14 +5,15 @@
 //   fetch                    -->    file -> its buffer -> page, on a stream of its own
 //
 // A step begins with its stores: their pages are copied to buffers before anything writes to them.
-// There is a fixed number of buffers; a block for which none is free is dropped. Fetches come after
-// the stores before them, in order, so that what was stored is found. A fetch may write to its
-// pages while steps run, because no step uses them before the fetch is reported to have ended; and
-// it is begun by a step, so that all steps that used the pages before are done.
+// There is a fixed number of buffers; a block for which none gets free soon is dropped. Fetches
+// come after the stores before them, in order, so that what was stored is found. A fetch may write
+// to its pages while steps run, because no step uses them before the fetch is reported to have
+// ended; and it is begun by a step, so that all steps that used the pages before are done.
 //
 // Where writing fails, nothing more is written, and all that is there can still be read.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -90,7 +91,9 @@ class KvOffloader {
   }
   // The thread's own buffer, for what it reads.
   std::span<std::byte> read_buffer() { return buffer(num_buffers(file_->block_bytes())); }
-  std::optional<std::size_t> take_buffer();
+  std::optional<std::size_t> take_buffer(std::chrono::steady_clock::time_point until);
+  void drop(const BlockName& name);
+  void hand_over(std::vector<Job>& jobs);
   void run();
   void do_job(const Store& store);
   void do_job(const Fetch& fetch);
@@ -108,6 +111,7 @@ class KvOffloader {
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable freed_;  // a buffer
   std::vector<std::size_t> free_buffers_;
   std::deque<Job> jobs_;
   TierReport report_;
