@@ -1,26 +1,15 @@
 #include "base/block_name.h"
 
 #include <algorithm>
-#include <openssl/sha.h>
 #include <vector>
 
+#include "base/sha256.h"
+
 namespace quire {
-namespace {
-
-BlockName digest(std::span<const std::byte> bytes) {
-  BlockName name;
-  static_assert(sizeof(name) == SHA256_DIGEST_LENGTH);
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-         reinterpret_cast<unsigned char*>(name.data()));
-  return name;
-}
-
-}  // namespace
-
 // Shorter than any block's, so that no block can have it.
 BlockName root_block_name(std::uint64_t scope_high, std::uint64_t scope_low) {
   const std::array<std::uint64_t, 2> scope = {scope_high, scope_low};
-  return digest(std::as_bytes(std::span(scope)));
+  return sha256(std::as_bytes(std::span(scope)));
 }
 
 BlockName next_block_name(const BlockName& before, std::span<const TokenId> tokens) {
@@ -30,7 +19,7 @@ BlockName next_block_name(const BlockName& before, std::span<const TokenId> toke
   const auto name_of = [&](std::span<std::byte> bytes) {
     std::ranges::copy(head, bytes.begin());
     std::ranges::copy(tail, bytes.begin() + std::ssize(head));
-    return digest(bytes);
+    return sha256(bytes);
   };
   std::array<std::byte, sizeof(BlockName) + kUsual * sizeof(TokenId)> usual;
   if (tokens.size() <= kUsual) return name_of(std::span(usual).first(head.size() + tail.size()));

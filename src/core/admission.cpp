@@ -36,8 +36,7 @@ Status SchedulerConfig::validate() const {
   if (kv_tier && (!enable_prefix_caching || kv_groups != std::vector{KvGroup{}})) {
     return Status::config(
         "kv_tier: a lower tier needs prefix caching, and a model whose layers all keep the keys "
-        "and "
-        "values of all tokens");
+        "and values of all tokens");
   }
   if (max_pinned_blocks >= num_blocks || (max_pinned_blocks > 0 && !enable_prefix_caching)) {
     return Status::config(fmt::format(

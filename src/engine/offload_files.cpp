@@ -1,15 +1,14 @@
 #include "engine/offload_files.h"
 
-#include <array>
-#include <cstring>
 #include <filesystem>
-#include <openssl/sha.h>
+#include <span>
 #include <string>
 
 #include <fmt/format.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/sha256.h"
 #include "exec/model_runner.h"
 #include "weights/checkpoint_state.h"
 
@@ -39,22 +38,13 @@ Result<std::string> identity_text(const EngineArgs& args, const ModelBundle& bun
   return text;
 }
 
-BlockName identity_of(const std::string& text) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest;
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  BlockName identity;
-  static_assert(sizeof(identity) == sizeof(digest));
-  std::memcpy(identity.data(), digest.data(), sizeof(identity));
-  return identity;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<BlockFile>> open_offload_files(const EngineArgs& args,
                                                       const ModelBundle& bundle,
                                                       const EngineSizes& sizes, IsaLevel level) {
   QUIRE_ASSIGN_OR_RETURN(const std::string text, identity_text(args, bundle, sizes, level));
-  const BlockName identity = identity_of(text);
+  const BlockName identity = sha256(std::as_bytes(std::span(text)));
   const std::filesystem::path folder =
       std::filesystem::path(args.kv_offload_path) / fmt::format("quire-kv-{:016x}", identity[0]);
   auto file = BlockFile::open({.folder = folder,

@@ -156,21 +156,20 @@ void KvOffloader::do_job(const Store& store) {
   std::optional<BlockName> replaced;
   const bool failed = stats().failed != 0;
   const Status status = failed ? Status() : file_->put(store.name, buffer(store.buffer), replaced);
+  const bool written = !failed && status.ok();
   if (replaced) report_removed(*replaced);
-  if (failed || !status.ok()) report_removed(store.name);
+  if (!written) drop(store.name);
   {
     const std::lock_guard lock(mutex_);
     free_buffers_.push_back(store.buffer);
-    if (!failed && status.ok()) {
+    if (written) {
       ++stats_.blocks_written;
       stats_.bytes_written += static_cast<std::int64_t>(file_->block_bytes());
-    } else {
-      ++stats_.blocks_dropped;
     }
   }
   freed_.notify_one();
   if (!status.ok()) stop_stores(status);
-  if (replaced || failed || !status.ok()) tell();
+  if (replaced || !written) tell();
 }
 
 void KvOffloader::stop_stores(const Status& error) {
