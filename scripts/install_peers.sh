@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # Installs the engines that bench/peers/compare.py measures Quire against, each into an environment of its own.
 #
-#   scripts/install_peers.sh [--venvs DIR] [peer...]      llama.cpp, llama.cpp-library, openvino, vllm,
-#                                                     structured-output
+#   scripts/install_peers.sh [--venvs DIR] [peer...]      llama.cpp, llama.cpp-library, openvino, transformers,
+#                                                     vllm, structured-output
 #
-# Without names all that run on this processor: vllm needs AVX-512. structured-output, the
-# libraries that bench/peers/structured_output.py and scripts/walk_schemas.py need, comes by its name alone (6 GB, most of it
-# torch, which XGrammar wants). openvino brings transformers along. Does nothing, and
-# asks the network nothing, for a peer that is there already. llama.cpp is built from source (ten minutes on two free
-# cores; JOBS=N limits the compilers); openvino takes 8 GB on disk, vllm 25 GB. Building and running Quire needs none of
-# this.
+# Without names all that run on this processor: vllm needs AVX-512. structured-output, the libraries that
+# bench/peers/structured_output.py and scripts/walk_schemas.py need, comes by its name alone (6 GB, most of it torch, which
+# XGrammar wants). transformers is what makes the golden data (scripts/goldens/requirements.txt): its bitsandbytes runs NF4,
+# and scripts/make_encoded_model.py packs weights with it. Does nothing, and asks the network nothing, for a peer that is
+# there already. llama.cpp is built from source (ten minutes on two free cores; JOBS=N limits the compilers); openvino
+# takes 8 GB on disk, transformers 6 GB, vllm 25 GB. Building and running Quire needs none of this.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ if [[ "${1:-}" == --venvs ]]; then
 fi
 peers=("$@")
 if [[ ${#peers[@]} -eq 0 ]]; then
-  peers=(llama.cpp llama.cpp-library openvino)
+  peers=(llama.cpp llama.cpp-library openvino transformers)
   if grep -qw avx512f /proc/cpuinfo; then
     peers+=(vllm)
   else
@@ -81,9 +81,11 @@ for peer in "${peers[@]}"; do
     llama.cpp)         venv=$venvs/peers-llama.cpp ;;
     llama.cpp-library) venv=$venvs/peers-cyllama ;;
     openvino)          venv=$venvs/peers-openvino ;;
+    transformers)      venv=$venvs/peers-transformers ;;
     vllm)              venv=$venvs/peers-vllm ;;
     structured-output) venv=$venvs/peers-structured-output ;;
-    *) echo "install_peers: unknown peer '$peer' (llama.cpp, llama.cpp-library, openvino, vllm, structured-output)" >&2
+    *) echo "install_peers: unknown peer '$peer' (llama.cpp, llama.cpp-library, openvino, transformers, vllm," \
+            "structured-output)" >&2
        exit 64 ;;
   esac
   [[ -e "$venv/complete" ]] && continue
@@ -92,6 +94,7 @@ for peer in "${peers[@]}"; do
     llama.cpp)         install_llama_cpp ;;
     llama.cpp-library) install --only-binary=:all: cyllama==0.2.18 ;;
     openvino)          install openvino-genai==2026.4.1.0 'optimum-intel[openvino]' torch==2.13.0 ;;
+    transformers)      install -r scripts/goldens/requirements.txt ;;
     vllm)              install_vllm ;;
     structured-output) install torch==2.13.0 xgrammar==0.2.8 llguidance==1.9.1 outlines-core==0.2.14 \
                          'jsonschema[format-nongpl]==4.26.0' regress==2026.9.1 ;;

@@ -29,7 +29,8 @@ from rows import ROWS
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     peers = [name for name in engines.ENGINES if name != "quire"]
-    parser.add_argument("--only", nargs="+", choices=peers, default=peers, metavar="PEER", help=", ".join(peers))
+    parser.add_argument("--only", nargs="+", choices=peers, default=[name for name in peers if name not in engines.OWN],
+                        metavar="PEER", help=", ".join(peers))
     parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--models", nargs="+", choices=models.MODELS, default=list(models.MODELS), metavar="MODEL",
                         help=", ".join(models.MODELS))
@@ -53,7 +54,7 @@ def run_once(options):
     engine, model, row = options.run
     path = models.path_of(model, engine, options.models_dir)
     try:
-        flags = models.MODELS[model].quire_flags
+        flags = models.MODELS[model].flags.get(engine, ())
         result = engines.ENGINES[engine](options, path, flags).measure(ROWS[row])
     except (engines.RunFailed, subprocess.TimeoutExpired) as error:
         sys.exit(str(error))
@@ -95,9 +96,10 @@ def summary(runs):
     return result
 
 
-def run_quire(options, model, row):
-    """A run of Quire; of a row that the machine bounds, between two looks at it, whose memory others may share."""
-    if not ROWS[row].has_limit:
+def run_quire(options, model, row, peer):
+    """A run of Quire; of a row that the machine bounds, between two looks at it, whose memory others may share. Beside
+    itself Quire needs no such look."""
+    if not ROWS[row].has_limit or peer in engines.OWN:
         return run_wrapped(options, "quire", model, row)
     before = machine_limits(options)
     run = run_wrapped(options, "quire", model, row)
@@ -111,7 +113,7 @@ def compare(options, model, row, peer):
     runs = {"quire": [], peer: []}
     for repeat in range(options.repeats):
         for engine in (("quire", peer), (peer, "quire"))[repeat % 2]:
-            runs[engine].append(run_quire(options, model, row) if engine == "quire" else
+            runs[engine].append(run_quire(options, model, row, peer) if engine == "quire" else
                                 run_wrapped(options, engine, model, row))
             print(f"{model} {row} {engine}: {runs[engine][-1]['value']:.2f} {ROWS[row].unit}", file=sys.stderr)
     ours, theirs = summary(runs["quire"]), summary(runs[peer])

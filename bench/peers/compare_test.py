@@ -153,6 +153,45 @@ class Compare(unittest.TestCase):
         for command in ran:
             self.assertEqual(command[-2:], ["--packed-weights-cache", "models/kept"])
 
+    def run_of(self, engine, model):
+        """The command of a run of decode1."""
+        commands = []
+
+        def run(command, environment=None):
+            commands.append([str(each) for each in command])
+            return '{"cases": [{"step_s": {"mean": 0.05}}], "engine": {"isa_level": "avx2"}}'
+        options = argparse.Namespace(run=(engine, model, "decode1"), models_dir="m", quire="q", threads=2, quire_args=[], wrap=[])
+        with mock.patch.object(engines, "run_program", run), contextlib.redirect_stdout(io.StringIO()) as printed:
+            compare.run_once(options)
+        self.assertEqual(json.loads(printed.getvalue())["value"], 20)
+        return commands[0]
+
+    def test_an_encoding_is_compared_with_our_own_layout(self):
+        ours, own, bf16 = (self.run_of(engine, "gptq") for engine in ("quire", "own-layout", "own-bf16"))
+        self.assertEqual(ours[ours.index("--model") + 1], f"m/{models.SHAPE}-gptq")
+        for command in (own, bf16):
+            self.assertEqual(command[command.index("--model") + 1], f"m/{models.SHAPE}-bf16")
+        self.assertEqual(own[-2:], ["--quantization", "int4"])
+        self.assertNotIn("--quantization", ours + bf16)
+
+    def test_missing_models_are_made(self):
+        made = []
+        with mock.patch.object(models.subprocess, "run", lambda command, **_: made.append(command)), \
+                tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(io.StringIO()):
+            with self.assertRaisesRegex(FileNotFoundError, "install_peers.sh transformers"):
+                models.make_missing("nf4_double", "quire", folder, "q", folder)
+            made.clear()
+            python = pathlib.Path(folder, "peers-transformers/bin/python")
+            python.parent.mkdir(parents=True)
+            python.touch()
+            for model in ("nf4_double", "q4_k_m"):
+                models.make_missing(model, "quire", folder, "q", folder)
+        shape = f"{folder}/{models.SHAPE}"
+        self.assertEqual(made[0][:3], ["q", "bench", "make-model"])
+        self.assertEqual(made[1][-3:], [f"{shape}-bf16", "nf4_double", f"{shape}-nf4_double"])
+        self.assertEqual(made[1][0], str(python))
+        self.assertEqual(made[2][-4:], ["--format", "gguf", "--encoding", "q4_k_m"])
+
     def test_a_server_is_wrapped_where_it_is_timed(self):
         commands = []
 

