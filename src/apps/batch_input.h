@@ -32,7 +32,7 @@ using BatchLine = std::variant<BatchRequest, LineError>;
 BatchLine parse_batch_line(std::string_view line, std::int64_t line_number,
                            const SamplingParams& defaults);
 
-// What a line may hold, as JSON Schema (draft 2020-12).
+// What a line may contain, as JSON Schema (draft 2020-12).
 json::object batch_line_schema();
 
 }  // namespace quire

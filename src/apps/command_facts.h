@@ -14,10 +14,10 @@ namespace quire {
 struct FlagFacts {
   std::vector<std::string> names;    // "-h", "--help"; of an argument its name
   std::vector<std::string> negated;  // "--no-log-requests"
-  std::string value;                 // what it takes: "FILE"; empty: nothing
-  std::vector<std::string> choices;  // the names it takes; empty: other values
+  std::string value;                 // its argument: "FILE"; empty: none
+  std::vector<std::string> choices;  // the names it accepts; empty: other values
   std::string range;                 // "1 to 1024", or empty
-  std::string standard;              // the value that holds without it, as it would be written
+  std::string standard;              // its default, as it would be written
   std::string variable;              // of the environment, that says the same
   std::string description;
   std::string group;

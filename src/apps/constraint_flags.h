@@ -11,7 +11,7 @@
 namespace quire {
 
 // Adds the flags; parsing writes into given["structured_outputs"], which read_sampling_fields
-// takes.
+// reads.
 void add_constraint_flags(CLI::App& app, json::object& given, const std::string& group);
 
 }  // namespace quire

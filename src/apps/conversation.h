@@ -1,4 +1,4 @@
-// A conversation as a file holds it: a list of messages, or an object with "messages" and what else
+// A conversation as a file has it: a list of messages, or an object with "messages" and what else
 // a chat template may see.
 #pragma once
 

@@ -3,7 +3,7 @@
 
 namespace quire {
 
-// Raises it to what the system allows: every connection takes one, and the usual limit of 1,024 is
+// Raises it to what the system allows: every connection needs one, and the usual limit of 1,024 is
 // for programs that use select().
 void raise_descriptor_limit();
 

@@ -24,7 +24,7 @@ struct HelpRow {
   std::string text;
 };
 
-// The rows in two columns, the second wrapped at `width`.
+// The lines in two columns, the second wrapped at `width`.
 std::string help_rows(const std::vector<HelpRow>& rows, std::size_t width);
 
 // `text` in lines of at most `width` columns, broken at spaces; a word that is longer stands alone.

@@ -1,4 +1,4 @@
-// What a model is and what it would take, for programs: of headers alone, nothing is loaded.
+// What a model is and what it would need, for programs: of headers alone, nothing is loaded.
 #pragma once
 
 #include <array>

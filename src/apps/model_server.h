@@ -57,7 +57,7 @@ class ModelServer {
   // Answers requests until it is shut down and those in flight are done. The caller's thread
   // becomes the I/O thread.
   void run();
-  // Any thread, once serve() has returned. No request is taken any more; those in flight go on for
+  // Any thread, once serve() has returned. No more requests are accepted; those in flight go on for
   // `timeout_s`, by default --shutdown-timeout, and are cut off then. Again: only to be faster.
   void shut_down(std::optional<double> timeout_s = {});
 

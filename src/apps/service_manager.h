@@ -21,7 +21,7 @@ class ServiceManager {
 
   // Requests are served from now on.
   Status ready() const { return send("READY=1"); }
-  // No new ones are taken.
+  // No new ones are accepted.
   Status stopping() const { return send("STOPPING=1"); }
   // Where signs of life are asked for, one of them.
   Status alive() const { return watchdog_ ? send("WATCHDOG=1") : Status(); }

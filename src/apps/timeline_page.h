@@ -1,5 +1,5 @@
 // A picture of who held which batch slot at each step, as one HTML page without external parts: the
-// picture by which continuous batching is usually explained, from a run that took place.
+// picture by which continuous batching is usually explained, from a real run.
 #pragma once
 
 #include <span>

@@ -18,14 +18,14 @@
 
 namespace quire {
 
-// Text that can be shown, and the columns that it takes.
+// Text that can be shown, and the columns that it needs.
 struct VisibleText {
   std::string text;
   int width = 0;
 };
 VisibleText visible_text(std::string_view bytes);
 
-// The rows of all tokens, wrapped to `width` columns and after tokens that end a line.
+// The lines of all tokens, wrapped to `width` columns and after tokens that end a line.
 std::string token_rows(const Tokenizer& tokenizer, std::span<const TokenId> ids, int width,
                        bool color);
 

@@ -1,5 +1,5 @@
 // The KV blocks as names: which are free and how often each is used. The memory behind the names is
-// KvStorage's. Where a block of a KV group takes several pages, these are its pages. Free blocks
+// KvStorage's. Where a block of a KV group has several pages, these are its pages. Free blocks
 // form a list through an array, so that taking one, giving one back and taking one out of the
 // middle (whose content a prefix cache has found) are O(1), and nothing is allocated after
 // construction.

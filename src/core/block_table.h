@@ -1,7 +1,7 @@
 // Where what layers keep of one request lies. Each block of its tokens has an entry for every page
-// that a block takes, the pages of the first KV group first: token i is in slot i % block_size of
+// that a block has, the pages of the first KV group first: token i is in slot i % block_size of
 // the pages of block i / block_size. A group that reads only a window has kNullBlock where the
-// window has passed. An executor keeps a copy and is told what is new, and what was taken back.
+// window has passed. An executor keeps a copy and is told what is new, and what was removed.
 #pragma once
 
 #include <cstddef>

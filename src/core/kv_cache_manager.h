@@ -1,4 +1,4 @@
-// Which request holds which KV blocks, and which blocks hold what may be used again. Requests are
+// Which request holds which KV blocks, and which of them may be found and used again. Requests are
 // ids and token counts here; their states are the scheduler's.
 //
 // Ownership: every entry of every table is one reference of its block. A fork shares the blocks of
@@ -16,7 +16,7 @@
 //   everything   b0 b1 b4 b6
 //   a window      -  - b5 b7
 //
-// So do pages that hold a state: a token reads it in the block of the token before it and writes it
+// So do pages that are a state: a token reads it in the block of the token before it and writes it
 // to its own, in place where that is the same one. What a block is left with when the next one
 // begins is a snapshot.
 //
@@ -88,13 +88,13 @@ class KvCacheManager {
     std::int32_t num_blocks = 0;      // of its tokens; full ones
     std::int32_t num_tokens = 0;      // in these, and in the block after them
     std::int32_t num_used_pages = 0;  // that it would share with others who use them now
-    std::int32_t num_free_pages = 0;  // in no table now, so that using them takes them
-    // Free pages of the block after them that are taken while they are copied.
+    std::int32_t num_free_pages = 0;  // in no table now, so that using them allocates them
+    // Free pages of the block after them that are in use while they are copied.
     std::int32_t num_copied_pages = 0;
     PrefixIndex::Node node;                 // of the last full block
     std::optional<PrefixIndex::Node> last;  // of the block after it
   };
-  // Blocks of a scope that hold the first of `tokens`, not more than max_tokens of them.
+  // Blocks of a scope that contain the first of `tokens`, not more than max_tokens of them.
   // O(max_tokens).
   PrefixMatch match_prefix(std::span<const TokenId> tokens, std::int32_t max_tokens,
                            const CacheScope& scope = {}) const;
@@ -123,7 +123,7 @@ class KvCacheManager {
   // nothing changed, if there are too few free pages. num_new_tokens > 0.
   std::optional<std::int32_t> allocate(RequestId request_id, std::int32_t num_computed_tokens,
                                        std::int32_t num_new_tokens, SchedulerOutput& plan);
-  // Free pages that this allocation would take.
+  // Free pages that this allocation would use.
   std::int32_t pages_needed(RequestId request_id, std::int32_t num_computed_tokens,
                             std::int32_t num_new_tokens) const;
   // The same of requests that all compute these tokens, one after the other: of what they share the
@@ -167,7 +167,7 @@ class KvCacheManager {
   // have. All or nothing, as allocate(). The request has no branches.
   std::optional<std::int32_t> branch(RequestId request_id, std::int32_t num_computed_tokens,
                                      std::span<const DraftPath> paths, SchedulerOutput& plan);
-  // Free pages that this would take.
+  // Free pages that this would use.
   std::int32_t branch_pages(std::int32_t num_computed_tokens,
                             std::span<const DraftPath> paths) const;
   // The request's table becomes that of this path (0: it stays as it is), as far as it goes, and
@@ -205,13 +205,13 @@ class KvCacheManager {
   bool begins_with(RequestId request_id, RequestId prefix_table) const;
   // Moves to `plan` what left the prefix cache since the last call.
   void take_stores(SchedulerOutput& plan);
-  // Of the blocks in the cache, those that a lower tier would take, each after those before it in
+  // Of the blocks in the cache, those that a lower tier would store, each after those before it in
   // its sequences.
   std::vector<BlockStore> kept_blocks() const;
   KvTier& tier() { return tier_; }
   const KvTier& tier() const { return tier_; }
 
-  // What free pages hold is not found any more: they are as new ones. Blocks in tables stay
+  // What free pages contain is not found any more: they are as new ones. Blocks in tables stay
   // findable. O(num_pages).
   void forget_cached();
 
@@ -230,7 +230,7 @@ class KvCacheManager {
   bool findable(BlockId block_id) const {
     return enable_prefix_caching_ && index_.contains(block_id);
   }
-  // Free pages that still hold what may be used again.
+  // Free pages that still contain what may be used again.
   std::int32_t num_cached_blocks() const;
   // References to pages that no table holds; anything but 0 is a bug.
   std::int64_t blocks_leaked() const { return pool_.num_references() - num_held_; }

@@ -1,6 +1,6 @@
 // What layers of one kind leave for later tokens, as numbers: the scheduler's side of a model's KV
 // groups. All groups cut a sequence into blocks of the same tokens and draw pages of equal bytes
-// from one pool; a block of a group takes so many of them.
+// from one pool; a block of a group has so many of them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct KvGroup {
   std::int32_t pages_per_block = 1;
   // A block has no part of each token but one state of fixed size, which every token replaces: as
   // its last computed token has left it, so that a full block is a snapshot. It serves those who
-  // go on after exactly that token, and nobody can take a token back. Its window is kStateWindow.
+  // go on after exactly that token, and no token can be removed. Its window is kStateWindow.
   bool state = false;
 
   // A token reads the state that the one before it has left, and leaves its own.

@@ -1,4 +1,4 @@
-// Finds KV blocks by what they hold. What a block holds depends on its own tokens and on all tokens
+// Finds KV blocks by their content. A block's content depends on its own tokens and on all tokens
 // before it, so that blocks form a tree: a node stands for the tokens of one block below the node
 // of those before them, and a prompt is matched by walking down from the root. A block that is not
 // full is a leaf: where a sequence ended. A prompt's last block is matched by the leaf or the full
@@ -49,7 +49,7 @@ class PrefixIndex {
   PrefixIndex(std::int32_t num_pages, std::int32_t block_size, std::span<const KvGroup> groups,
               bool named = false);
 
-  // Bytes that an index takes for each page.
+  // Bytes that an index needs for each page.
   static std::uint64_t bytes_per_page(std::int32_t block_size, std::span<const KvGroup> groups,
                                       bool named = false);
 

@@ -43,7 +43,7 @@ struct PrefixMiss {
 
 // What blocks the prefix cache has lost of late, by the hashes of their nodes (PrefixIndex). It
 // explains and decides nothing: a later loss may take an earlier one's place, and of two nodes with
-// one hash the one is taken for the other. Allocates nothing after construction.
+// one hash the one is mistaken for the other. Allocates nothing after construction.
 class LostBlocks {
  public:
   struct Loss {

@@ -50,7 +50,7 @@ struct AddRequest {
   std::shared_ptr<const SamplingParams> sampling_params;
   std::int32_t priority = 0;  // lower goes first, where the policy says so
   CacheScope cache_scope = {};
-  std::string user = {};  // whose share of the machine it takes, where the policy is to be fair
+  std::string user = {};  // whose share of the machine it uses, where the policy is to be fair
   // From its arrival to when its answer should begin, where the policy goes by that; >= 0.
   Duration deadline = kDefaultDeadline;
   // Where it is pooled, the vector so made of its prompt's hidden states is wanted, and no output:

@@ -60,7 +60,7 @@ struct Blockers {
   std::array<RequestId, kMaxIds> ids{};
 };
 
-// Times that core takes from a snapshot: none overflows when it is added to another.
+// Times that core reads from a snapshot: none overflows when it is added to another.
 inline constexpr Instant kMaxInstant{std::int64_t{1} << 60};  // 36 years
 inline bool plausible(Instant instant) {
   return instant >= Instant::zero() && instant <= kMaxInstant;

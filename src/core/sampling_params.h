@@ -30,12 +30,12 @@ enum class EarlyStopping : std::uint8_t {
 // them.
 struct SamplingParams {
   std::int64_t n = 1;        // outputs for the prompt; number i draws with seed + i
-  double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is taken
+  double temperature = 1.0;  // in [0, 1000]; below kGreedyTemperature the best token is chosen
   std::int64_t top_k = 0;    // keep the k most probable tokens; 0 and -1: all
   double top_p = 1.0;        // keep the smallest set with at least this probability, (0, 1]
   double min_p = 0.0;        // keep tokens at least this share of the best one's, [0, 1]
   double repetition_penalty = 1.0;  // > 0; of tokens in prompt or output (Keskar et al. 2019)
-  double presence_penalty = 0.0;    // in [-2, 2]; taken from each token in the output
+  double presence_penalty = 0.0;    // in [-2, 2]; subtracted from each token in the output
   double frequency_penalty = 0.0;   // in [-2, 2]; the same, for each time that it stands there
   // Seed of the request's own random stream; the engine fills one in where the user gave none.
   std::optional<std::uint64_t> seed;
@@ -46,7 +46,7 @@ struct SamplingParams {
   bool include_stop_str_in_output = false;
   std::vector<TokenId> stop_token_ids;  // ids that end the output, besides end of sequence
   std::vector<LogitBias> logit_bias;    // each id once
-  // Words that the output must not hold, but where nothing else is left to choose. Users give
+  // Words that the output must not contain, but where nothing else is left to choose. Users give
   // strings; the engine fills in their token ids, of each word as it is and with a space before.
   std::vector<std::string> bad_words;
   std::vector<std::vector<TokenId>> bad_words_token_ids;

@@ -1,4 +1,4 @@
-// The sampling parameters, each declared once: what users call it, which values it takes, what is
+// The sampling parameters, each declared once: what users call it, which values it accepts, what is
 // said of it. The checks of SamplingParams::validate, the fields of requests, flags, the page, the
 // event log and the table in docs/server.md all come from here. A new parameter is a member of
 // SamplingParams, a row of this table, and its use.

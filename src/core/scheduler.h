@@ -38,10 +38,10 @@
 // at once.
 //
 // A step's time is from when it was planned, or the step before it ended if that was later, to when
-// its result is taken in. It is divided among those of its requests that are there then, by the
+// its result is applied. It is divided among those of its requests that are there then, by the
 // tokens that it computed for each, drafts included; a step of which nobody is left is nobody's.
 //
-// A step that takes in no request and ends none allocates nothing, once its vectors have grown.
+// A step that starts no request and ends none allocates nothing, once its vectors have grown.
 #pragma once
 
 #include <array>
@@ -91,7 +91,7 @@ std::string_view reject_cause_name(RejectCause cause);  // "empty_prompt" and so
 struct SchedulerStats {
   std::int64_t num_waiting = 0;  // preempted ones included
   std::int64_t num_running = 0;
-  std::int64_t blocks_total = 0;  // = free + used; pages, where a block takes several
+  std::int64_t blocks_total = 0;  // = free + used; pages, where a block has several
   std::int64_t blocks_free = 0;
   std::int64_t blocks_used = 0;
   std::int64_t blocks_leaked = 0;  // always 0
@@ -192,7 +192,7 @@ class Scheduler {
   // The prefix cache is as at the start, but for what requests use now: that later ones may find.
   // Nothing is pinned any more.
   void reset_prefix_cache();
-  // Lets go of what AddRequest::pin has pinned; false: there is no such pin.
+  // Unpins what AddRequest::pin has pinned; false: there is no such pin.
   bool unpin(PinId pin_id);
   const PinnedPrefixes& pinned() const { return pinned_; }
 
@@ -208,7 +208,7 @@ class Scheduler {
   // the first at most kMaxDrafts; of a request whose text is constrained, the first path. They come
   // in place of those that it had; none: it has none. Drafts change no token. No effect on a
   // request that does not run, on a beam search, in static batches, and where a KV group keeps
-  // states, of which no token can be taken back.
+  // states, from which no token can be removed.
   void propose(RequestId request_id, DraftTreeView drafts);
 
   // How long the steps planned from now on may take; validate() must have passed. At first there is
@@ -216,12 +216,12 @@ class Scheduler {
   void set_pace(const StepPace& pace) { pace_ = pace; }
   const StepPace& pace() const { return pace_; }
 
-  // Plans the next step into `plan`, whatever it held. An empty plan (see SchedulerOutput::empty)
+  // Plans the next step into `plan`, whatever is in it. An empty plan (see SchedulerOutput::empty)
   // needs no execution and has no id; any other is in flight until update() is given its result.
   // kInternal if max_steps_in_flight steps are.
   Status schedule(Instant now, SchedulerOutput& plan);
 
-  // Takes in the result of the oldest step in flight; `outputs` gets what it gave in the order of
+  // Applies the result of the oldest step in flight; `outputs` gets what it gave in the order of
   // the plan, without those of requests aborted meanwhile. kInternal, and nothing changed, if the
   // result does not belong to the plan.
   Status update(const ModelRunnerOutput& output, Instant now,
@@ -387,11 +387,11 @@ class Scheduler {
   // Of the request that is planned: the drafts that its step computes, in order of their paths.
   DraftTree drafts_;
   std::vector<DraftPath> draft_paths_;
-  // Of each running request and those after it: free pages that their next tokens take at most,
+  // Of each running request and those after it: free pages that their next tokens need at most,
   // without drafts. Only where some have drafts.
   std::vector<std::int64_t> needs_;
   StepsInFlight steps_;
-  std::vector<StepsInFlight::Share> landed_;  // of the step whose result is taken in
+  std::vector<StepsInFlight::Share> landed_;  // of the step whose result is applied
   Instant last_end_{};                        // of the step before it
   std::uint64_t num_arrivals_ = 0;
   FairShares shares_;

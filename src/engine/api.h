@@ -56,7 +56,7 @@ struct EngineArgs {
   std::optional<double> max_step_ms = 0;
   std::optional<std::uint64_t> kv_cache_memory_bytes;
   // A folder for KV blocks that leave the prefix cache, so that they can come back from there;
-  // empty: none. And how much of its disk they may take, in GiB.
+  // empty: none. And how much of its disk they may use, in GiB.
   std::string kv_offload_path;
   double kv_offloading_size = 0;
   double gpu_memory_utilization = 0.9;  // share of this machine's memory that the plan may use
@@ -92,7 +92,7 @@ struct PinName {
 struct PinState {
   std::string name;
   std::int64_t num_tokens = 0;
-  std::int64_t num_blocks = 0;  // pages, where a block takes several
+  std::int64_t num_blocks = 0;  // pages, where a block has several
   Instant expires_at{};
   std::int64_t num_hits = 0;  // requests that found all of it
 };

@@ -3,7 +3,7 @@
 // distributions are alike the guess is what the large one draws, sampled outputs included.
 //
 // It keeps keys and values of its own, of each request as far as it has read its tokens. A wrong
-// guess is taken back when the request's tokens come; a request that comes late, or lost its place
+// guess is dropped when the request's tokens come; a request that comes late, or lost its place
 // to another, is read again.
 #pragma once
 

@@ -19,12 +19,12 @@ Status check_engine_args(const EngineArgs& args);
 Result<SchedulingPolicy> parse_policy(std::string_view name);
 Result<Batching> parse_batching(std::string_view name);
 
-// `name` as --pooling-type takes it, in any case; nullopt for auto.
+// `name` as --pooling-type accepts it, in any case; nullopt for auto.
 Result<std::optional<Pooling>> parse_pooling(std::string_view name);
 
-// `name` as --dtype takes it: nullopt for auto, else whether it is float32.
+// `name` as --dtype accepts it: nullopt for auto, else whether it is float32.
 Result<std::optional<bool>> parse_activation_dtype(std::string_view name);
-// `name` as --kv-cache-dtype takes it; auto is what the model computes in.
+// `name` as --kv-cache-dtype accepts it; auto is what the model computes in.
 Result<DType> parse_kv_cache_dtype(std::string_view name, bool float32);
 
 }  // namespace quire

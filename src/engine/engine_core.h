@@ -1,5 +1,5 @@
-// The engine's loop, on a thread of its own that owns all scheduling state: take commands,
-// begin steps, take in the result of the oldest one, hand tokens on.
+// The engine's loop, on a thread of its own that owns all scheduling state: read commands,
+// begin steps, apply the result of the oldest one, pass tokens on.
 #pragma once
 
 #include <condition_variable>
@@ -88,7 +88,7 @@ class EngineCore {
   Status update_now(const std::vector<TensorInfo>& tensors);
   void reset_prefix_cache_now();
   void unpin_now(PinId pin_id);
-  // Those whose time is over; and those whose name one has taken that is computed now.
+  // Those whose time is over; and those whose name now belongs to one that is computed.
   void unpin_expired();
   void settle_pins();
   // What has become of the lower tier, since the last round.
@@ -97,7 +97,7 @@ class EngineCore {
   std::unique_ptr<const Request> abort_now(RequestId request_id);
   // Plans and submits steps for as long as there may be more in flight and there is one to plan.
   Status begin_steps();
-  // Waits for the oldest step in flight and takes in its result.
+  // Waits for the oldest step in flight and applies its result.
   Status end_step();
   // Ends requests of which no token could be chosen, before what the step gave them counts.
   void fail_stuck(const StepMasks& masks);
@@ -109,10 +109,10 @@ class EngineCore {
   void mark_forced(const StepMasks& masks);
   void set_pace(Instant now);
   void propose_drafts(Instant now);
-  // What the step that has just been taken in tells of drafts, and of requests that ended.
+  // What the result that was just applied tells of drafts, and of requests that ended.
   void follow_step(const SchedulerOutput& plan, Duration time);
   bool is_wanted(RequestId row) const;
-  // Tells the observer of a step that is about to be taken in.
+  // Tells the observer of a step whose result is about to be applied.
   void observe_step(const SchedulerOutput& plan, Instant start);
   void fail(const Status& error);
   Status keep_blocks();

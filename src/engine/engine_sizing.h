@@ -49,7 +49,7 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
 // Bytes of one KV block of all layers in a cache of that type.
 std::uint64_t kv_block_bytes(const ModelBundle& bundle, DType dtype, std::int32_t block_size);
 
-// Bytes that the program's heap holds now.
+// Bytes that the program's heap has now.
 std::uint64_t heap_bytes();
 
 }  // namespace quire

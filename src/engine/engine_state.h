@@ -47,7 +47,7 @@ struct KvGroupStats {
 struct EngineStats {
   std::int64_t num_waiting = 0;  // preempted ones included
   std::int64_t num_running = 0;
-  std::int64_t blocks_total = 0;  // = free + used; pages, where a block takes several
+  std::int64_t blocks_total = 0;  // = free + used; pages, where a block has several
   std::int64_t blocks_free = 0;
   std::int64_t blocks_used = 0;
   std::int64_t blocks_leaked = 0;  // always 0
@@ -116,13 +116,13 @@ struct OutputState {
   std::int32_t num_tokens = 0;      // prompt and output so far
   std::int32_t max_num_tokens = 0;  // at its longest
   std::int32_t num_preemptions = 0;
-  std::int32_t num_blocks = 0;  // that it holds; pages, where a block takes several
+  std::int32_t num_blocks = 0;  // that it holds; pages, where a block has several
   Instant arrival{};
   std::optional<WaitCause> wait;  // what it waits for now; a running one may wait, too
   Duration waited{};              // for this cause, in all
 };
 
-// What a block of the KV cache holds: one of these, or a holder.
+// How a block of the KV cache is used: one of these, or its holder.
 using BlockUse = std::uint64_t;
 inline constexpr BlockUse kBlockFree = 0;    // nothing of use
 inline constexpr BlockUse kBlockCached = 1;  // free, but its content may be found and used again
@@ -150,7 +150,7 @@ class EngineState {
   std::optional<OutputState> find(RequestId output_id, Instant now) const;
   std::shared_ptr<const RequestTimeline> timeline(RequestId output_id) const;
   std::span<const PinnedPrefix> pins() const;
-  // One entry a block, or a page where a block takes several. O(blocks + blocks held).
+  // One entry a block, or a page where a block has several. O(blocks + blocks held).
   void read_block_uses(std::vector<BlockUse>& uses) const;
 
  private:

@@ -36,7 +36,7 @@ struct StepResult {
   std::size_t capacity_bytes() const;  // of its lists
 };
 
-// The most that a step's results can hold.
+// The most that a step's results can be.
 struct StepResultLimits {
   std::int64_t max_num_seqs = 256;
   std::int64_t max_num_batched_tokens = 512;
@@ -83,7 +83,7 @@ class OutputProcessor {
 
   // Takes a step's results and leaves an earlier step's objects in their place, to be filled again.
   // Waits while kMaxQueuedSteps steps, or limits.queue_bytes(), wait for their sinks: the engine
-  // then goes no faster than its outputs are taken. Sinks run in this process and must not block;
+  // then goes no faster than its outputs are read. Sinks run in this process and must not block;
   // one that does stops all requests, which shows as an engine without a sign of life. Engine
   // thread.
   void push(StepResult& step);

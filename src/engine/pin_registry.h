@@ -31,7 +31,7 @@ class PinRegistry {
   // A prompt is to be pinned by this name, under the number that is returned.
   // kResourceExhausted where the owner, or all of them, have as many names as may be.
   Result<PinId> begin(const PinName& pin, std::span<const TokenId> tokens, const CacheScope& scope);
-  // It is computed, and pinned unless `pinned` is null. Returns the pin whose name it takes.
+  // It is computed, and pinned unless `pinned` is null. Returns the pin that had its name.
   std::optional<PinId> computed(PinId id, const PinnedPrefix* pinned, Instant now);
   // It will not be computed. No effect once it is.
   void abandon(PinId id);

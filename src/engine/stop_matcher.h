@@ -1,5 +1,5 @@
 // Finds stop strings in text that arrives piece by piece, across the borders of tokens. Text that
-// may still turn out to be the beginning of a stop string is held back.
+// may still turn out to be the beginning of a stop string is kept back.
 #pragma once
 
 #include <optional>
@@ -23,7 +23,7 @@ class StopMatcher {
   // pieces lie; among those, the longest. After a match the matcher must not be used again.
   Match add(std::string_view piece);
 
-  // The end: what was held back.
+  // The end: what was kept back.
   std::string flush();
 
  private:

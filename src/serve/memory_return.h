@@ -12,7 +12,7 @@ void return_large_blocks();
 
 class MemoryReturn {
  public:
-  // Looks at what the allocator holds, and gives back what is free where that has grown. Takes
+  // Looks at what the allocator has, and gives back what is free where that has grown. Takes
   // milliseconds where there is much. Call it every few seconds.
   void look();
 

@@ -1,5 +1,5 @@
 // The front door, which all protocols share: which model a request means, whether requests are
-// taken. Connections, keys and limits of bodies are http/'s; what becomes of a request is its
+// accepted. Connections, keys and limits of bodies are http/'s; what becomes of a request is its
 // model's affair (models/served_model.h).
 #pragma once
 
@@ -18,7 +18,7 @@ namespace quire {
 
 class Service {
  public:
-  // A door to one model, as ServedModel takes it.
+  // For one model; the parameters are those of ServedModel.
   Service(std::shared_ptr<Engine> engine, const ServiceConfig& config,
           std::shared_ptr<StepWatch> steps);
 
@@ -30,13 +30,13 @@ class Service {
   // model().
   ServedModel* find(std::string_view name) const;
 
-  // Of fields of requests that are passed over.
+  // Logs fields of requests that are ignored.
   RareWarning& ignored_fields() const { return ignored_fields_; }
 
   // What each key may ask for (quotas/metered_routes.h).
   KeyQuotas& quotas() { return quotas_; }
 
-  // No request is taken any more; those in flight go on.
+  // No more requests are accepted; those in flight continue.
   void drain() { drain_.begin(); }
   bool draining() const { return drain_.begun(); }
   std::int64_t num_in_flight() const { return drain_.num_in_flight(); }

@@ -23,7 +23,7 @@ class AnswerReader : private boost::beast::http::basic_parser<false> {
   explicit AnswerReader(OnEvent on_event);
 
   // Takes the next bytes that came. kIoError for what is no HTTP, and for more than an event or a
-  // head may hold; nothing may be fed after an error. Bytes behind the answer are an error, too.
+  // head may have; nothing may be fed after an error. Bytes behind the answer are an error, too.
   Status feed(std::string_view bytes);
   // The server has closed the connection. kIoError unless the answer is complete.
   Status close();

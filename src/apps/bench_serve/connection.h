@@ -64,7 +64,7 @@ class Connection {
   using Socket = boost::asio::ip::tcp::socket;
 
   const ServerAddress& address_;
-  std::optional<boost::asio::ssl::stream<Socket>> tls_;  // holds the socket, if there is TLS
+  std::optional<boost::asio::ssl::stream<Socket>> tls_;  // owns the socket, if there is TLS
   std::optional<Socket> plain_;
   Socket& socket_;
   std::vector<char> buffer_;

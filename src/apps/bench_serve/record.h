@@ -35,7 +35,7 @@ struct RequestRecord {
   Outcome outcome = Outcome::kNotSent;
   bool usage_given = false;  // the counts of tokens are the server's
   double intended = 0;       // when it was to arrive
-  double started = 0;        // when the client took it up: a slot was free, its time had come
+  double started = 0;        // when the client began it: a slot was free, its time had come
   double first_text = 0;     // when the first text was read; 0: none came
   double last_text = 0;
   double ended = 0;                // when the end of the answer was read, or it failed

@@ -55,7 +55,7 @@ struct WorkloadLine {
 Result<std::vector<WorkloadLine>> read_workload_file(const WorkloadFlags& flags);
 
 // All requests of a run; `lines` are those of the file, if there is one. Runs of different `salt`
-// get different random prompts. kInvalidArgument for what the endpoint cannot take.
+// get different random prompts. kInvalidArgument for what the endpoint does not accept.
 Result<std::vector<PlannedRequest>> make_requests(const WorkloadFlags& flags,
                                                   const std::vector<WorkloadLine>& lines,
                                                   const RequestFormat& format,

@@ -24,7 +24,7 @@ struct StageSum {
   SpanCost cost{};
 
   // What all calls took, had each taken as long as the middle one. A call is short beside the time
-  // for which other work holds a CPU, so on a busy machine this is near what a quiet one would
+  // for which other work has the CPU, so on a busy machine this is near what a quiet one would
   // show.
   std::int64_t typical_ns() const { return calls * median_call_ns; }
 
@@ -38,7 +38,7 @@ struct Breakdown {
   std::int64_t num_steps = 0;  // that were still in the recorder; the last ones of those asked for
   std::int64_t total_ns = 0;
   std::vector<StageSum> stages;            // in the order in which a step first enters them
-  std::int64_t unaccounted_ns = 0;         // in spans that only hold others
+  std::int64_t unaccounted_ns = 0;         // in spans that only contain others
   std::int64_t median_unaccounted_ns = 0;  // of a step
   // From the first step's start to the last one's end, on the recorder's clock.
   std::int64_t begin_ns = 0;
@@ -50,7 +50,7 @@ struct Breakdown {
   std::int64_t typical_total_ns() const;
 };
 
-// The account of a thread that waits, in spans that only hold others, while another one works: with
+// The account of a thread that waits, in spans that only contain others, while another works: with
 // what that one does in place of the waiting. Both are of the same steps, and times still add up.
 Breakdown join(Breakdown waiting, const Breakdown& working);
 

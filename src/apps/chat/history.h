@@ -20,7 +20,7 @@ class ChatHistory {
   const Conversation& conversation() const { return conversation_; }
 
   std::string_view system() const;           // the first message where that is the system's
-  void set_system(const std::string& text);  // an empty one takes it away
+  void set_system(const std::string& text);  // an empty one removes it
   void clear();                              // all but the system message
   bool undo();                               // the last question and its answer; false: none
 
@@ -34,7 +34,7 @@ class ChatHistory {
   // Writes an object with "messages" on one line: what `quire template --input` reads, and
   // `quire generate --input` as long as the conversation has messages alone.
   Status save(const std::string& path) const;
-  // Reads such a file, or any that parse_conversation takes. kInvalidArgument for one whose prompt
+  // Reads such a file, or any that parse_conversation reads. kInvalidArgument for one whose prompt
   // is to end otherwise than a chat's does.
   static Result<ChatHistory> load(const std::string& path);
 

@@ -50,7 +50,7 @@ class ChatSession {
  private:
   struct CommandEntry {
     std::string_view name;
-    std::string_view argument;  // empty: takes none
+    std::string_view argument;  // empty: it has none
     std::string_view help;
     Status (ChatSession::*run)(const std::string& argument);
   };

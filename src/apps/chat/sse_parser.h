@@ -1,5 +1,5 @@
 // Server-sent events (the WHATWG's HTML standard, 9.2.6) out of a stream of bytes that comes in
-// pieces of any size. What an event may hold is bounded, for the other side is not to be trusted
+// pieces of any size. The size of an event is bounded, for the other side is not to be trusted
 // with this one's memory.
 #pragma once
 

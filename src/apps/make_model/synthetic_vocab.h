@@ -1,7 +1,7 @@
 // A byte-level BPE vocabulary of any size without a corpus: the 256 bytes, then merges of lowercase
 // letters in the order of how common the letters are, then four control tokens. Every text can be
-// encoded, and a random token is ordinary text, so that servers that hold back incomplete
-// characters hold back next to nothing.
+// encoded, and a random token is ordinary text, so that servers that keep back incomplete
+// characters keep back next to nothing.
 #pragma once
 
 #include <cstdint>

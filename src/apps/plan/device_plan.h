@@ -42,7 +42,7 @@ Result<double> kv_number_bytes(const std::string& kv_dtype, const PlannedModel& 
 Result<DevicePlan> make_device_plan(const PlannedModel& model, const PlanDevice& device, int tp,
                                     const PlanSettings& settings);
 
-// With the fewest devices that hold the model and a sequence; those of the most where none does.
+// With the fewest devices that the model and a sequence fit on; else with the most.
 Result<DevicePlan> smallest_device_plan(const PlannedModel& model, const PlanDevice& device,
                                         const PlanSettings& settings);
 

@@ -19,7 +19,7 @@ std::string model_text(const PlannedModel& model, const ModelFootprint& whole,
                        const PlanSettings& settings);
 std::string device_plan_text(const DevicePlan& plan, const PlanSettings& settings);
 
-// A line of each device, with the fewest that hold the model.
+// A line of each device, with the fewest that the model fits on.
 std::string overview_text(const std::vector<DevicePlan>& plans, const PlanSettings& settings);
 
 std::string device_list_text(const std::vector<PlanDevice>& devices);

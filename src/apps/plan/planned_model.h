@@ -19,7 +19,7 @@ struct PlannedModel {
   std::int64_t max_len = 0;   // of a sequence
 };
 
-// `named` is what `quire inspect` takes, or a config.json (a .json file, or a folder with one and
+// `named` is what `quire inspect` accepts, or a config.json (a .json file, or a folder with one and
 // no weights). Of a hub's model that is not here the config.json alone is fetched; of a GGUF file
 // all. `dtype` is auto or a name of find_number_format(); auto is what the files take in
 // memory here (planned_weight_bytes), or what the config says. `max_len`: nullopt is what the model

@@ -45,11 +45,11 @@ struct SimulationSettings {
 
 inline constexpr std::string_view kMaxStepSetting = "max-step-ms";
 
-// What a sweep may change, by the flag's name; whole numbers or names, as flags take them.
+// What a sweep may change, by the flag's name; whole numbers or names, as flags accept them.
 // kInvalidArgument naming what is wrong.
 Status set_setting(SimulationSettings& settings, const std::string& name, const std::string& value);
 std::vector<std::string> setting_names();
-std::vector<std::string> setting_choices(std::string_view name);  // of one that takes names
+std::vector<std::string> setting_choices(std::string_view name);  // of one that accepts names
 
 // Every setting with each of the values that sweeps give it, "name=value,value", and what they set.
 // kInvalidArgument naming what is wrong.

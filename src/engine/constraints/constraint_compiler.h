@@ -31,7 +31,7 @@ class ConstraintCompiler {
   // Masks and parse sets that one grammar keeps (GrammarLimits::max_cache_bytes).
   static constexpr std::size_t kMaxGrammarBytes = std::size_t{8} << 20;
   // Rules within rules (GrammarLimits::max_depth) of structural tags, calls among them: no more
-  // levels of JSON than who reads calls takes.
+  // levels of JSON than who reads calls accepts.
   static constexpr std::uint32_t kMaxAnswerDepth = 250;
 
   // `tokenizer` outlives it; the model's logits are of `vocab_size` tokens, which may be more.

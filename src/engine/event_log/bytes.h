@@ -1,5 +1,5 @@
 // Plain values to bytes and back. Integers are variable-length (7 bits a byte, the lowest first),
-// so that small numbers, which most are, take one byte; floating point numbers are their bits, the
+// so that small numbers, which most are, need one byte; floating point numbers are their bits, the
 // lowest byte first. Types with fields are described once, by a function that visits them, for both
 // directions:
 //
@@ -126,7 +126,7 @@ class ByteReader {
     for (std::size_t i = 0; i < sizeof(T); ++i) value |= static_cast<T>(T{next()} << (8 * i));
     return value;
   }
-  // A number of things that take at least a byte each.
+  // A number of things that need at least a byte each.
   std::size_t count() {
     const std::uint64_t count = varint();
     if (count <= bytes_.size()) return static_cast<std::size_t>(count);

@@ -26,7 +26,7 @@ class SegmentReader {
   const SchedulerSnapshot& snapshot() const { return snapshot_; }
 
   // The next record; nullopt at the end. kInvalidArgument with the offset of the frame where the
-  // bytes are damaged or hold what cannot be.
+  // bytes are damaged or say what cannot be.
   Result<std::optional<EventRecord>> next();
   // Where the last frame begins, if the end of the file cuts it off; known at the end.
   std::optional<std::uint64_t> torn_at() const { return frames_.torn_at(); }

@@ -1,4 +1,4 @@
-// What an event log holds: the calls of a scheduler, in their order. docs/event_log.md describes
+// What an event log contains: the calls of a scheduler, in their order. docs/event_log.md describes
 // the bytes.
 #pragma once
 
@@ -62,7 +62,7 @@ struct DraftRecord {
   DraftTree drafts;  // valid
 };
 
-// What the prefix cache held that no request used was forgotten.
+// The prefix cache has forgotten all that no request used.
 struct PrefixCacheResetRecord {
   Instant time{};
 };
@@ -108,7 +108,7 @@ void encode_tier_report(const TierReport& report, Duration since_previous,
                         std::vector<std::uint8_t>& out);
 
 class ByteReader;
-// The next record; nullopt where the bytes are none, or hold what no scheduler may be given.
+// The next record; nullopt where the bytes are none, or say what no scheduler may be given.
 // `time` is that of the record before it, and becomes its own.
 std::optional<EventRecord> decode_record(ByteReader& reader, Instant& time);
 

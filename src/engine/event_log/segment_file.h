@@ -12,7 +12,7 @@ namespace quire {
 
 class SegmentWriter {
  public:
-  // Makes the file, which must not be there, for its owner alone: it holds prompts. kIoError with
+  // Makes the file, which must not be there, for its owner alone: it has prompts. kIoError with
   // the system's reason.
   static Result<SegmentWriter> create(const std::filesystem::path& path);
 

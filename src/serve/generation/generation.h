@@ -26,9 +26,9 @@ class GenerationAnswer {
  public:
   virtual ~GenerationAnswer() = default;
 
-  // The request was not taken in: the only call.
+  // The request was refused: the only call.
   virtual void refused(const Status& error) = 0;
-  // All its prompts were taken in; pieces follow.
+  // All its prompts were accepted; pieces follow.
   virtual void begun() {}
   // A piece of one of a prompt's outputs. `last`: nothing more comes, all of them have ended.
   virtual void piece(std::size_t prompt, const RequestOutput& output, bool last) = 0;
@@ -44,7 +44,7 @@ void generate(ServedModel& model, std::shared_ptr<Exchange> exchange, RequestOri
 
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  // Takes all requests in or none: after an error none is left running, and `answer` is not called.
+  // Accepts all requests or none: after an error none is left running, and `answer` is not called.
   // What comes before open() is kept until then, so that the caller can begin its answer.
   static Result<std::shared_ptr<Generation>> submit(ServedModel& model, const RequestOrigin& origin,
                                                     std::vector<GenerateRequest> requests,

@@ -31,12 +31,12 @@ class BodyBudget {
     Body(const Body&) = delete;
     Body& operator=(const Body&) = delete;
 
-    // The body has brought `received_bytes` and holds `held_bytes` of memory. False: there is no
+    // The body has brought `received_bytes` and uses `held_bytes` of memory. False: there is no
     // room for it, though all that were slower have given way; its caller refuses it.
     bool update(std::uint64_t received_bytes, std::uint64_t held_bytes, TimePoint now);
     // It is complete: it is still counted, and no longer gives way.
     void complete();
-    void release();  // it holds nothing any more, and gives way no longer
+    void release();  // it uses nothing any more, and gives way no longer
 
    private:
     friend class BodyBudget;
@@ -51,7 +51,7 @@ class BodyBudget {
   };
 
  private:
-  // Of those that hold something; null: all of them progress.
+  // Of those that use something; null: all of them progress.
   Body* slowest(TimePoint now) const;
 
   std::uint64_t max_bytes_;

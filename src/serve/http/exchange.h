@@ -7,7 +7,7 @@
 //   exchange->write("data: ...\n\n");    // as often as it likes
 //   exchange->finish();
 //
-// What is written waits in a bounded buffer until the client takes it. A client that lets it
+// What is written waits in a bounded buffer until the client reads it. A client that lets it
 // overflow, or goes away, is disconnected: later calls do nothing, and the handler of
 // on_disconnect() is told, once, so that it can abort what it has begun.
 #pragma once

@@ -61,7 +61,7 @@ class PendingAnswer final : public Exchange, public std::enable_shared_from_this
   bool overflowed();
   // A comment into a silent event stream that waits for its next event; false if it is none.
   bool keep_alive();
-  // The client has gone, unless the answer was taken to its end.
+  // The client has gone, unless it has read the whole answer.
   void disconnect();
 
   std::function<void()> wake_connection;  // set before the handler runs; I/O thread

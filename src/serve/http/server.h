@@ -1,9 +1,9 @@
 // An HTTP/1.1 server on Boost.Beast: all of Asio and Beast stays behind this header.
 //
 // One I/O thread (the caller of run()) reads requests and writes answers of all connections; the
-// routes' handlers run on a few workers, so that parsing and tokenizing hold up no one's stream.
+// routes' handlers run on a few workers, so that parsing and tokenizing delay no one's stream.
 // Everything is bounded: headers, bodies, connections, time without progress, bytes that a client
-// does not take.
+// does not read.
 #pragma once
 
 #include <atomic>
@@ -42,7 +42,7 @@ struct HttpServerConfig {
   std::chrono::milliseconds body_deadline{300'000};  // from its first byte to its last
   // Bytes a second that a body has to have come at, on average, after body_timeout.
   std::uint64_t min_body_rate = 1024;
-  std::chrono::milliseconds write_timeout{60'000};        // without a byte taken
+  std::chrono::milliseconds write_timeout{60'000};        // without a byte read
   std::chrono::milliseconds idle_timeout{75'000};         // between requests
   std::chrono::milliseconds keep_alive_interval{15'000};  // of comments in a silent event stream
   int num_workers = 2;
@@ -61,8 +61,8 @@ struct HttpServerStats {
 
 class HttpServer {
  public:
-  // Binds and listens, so that a taken port shows before a model is loaded; who connects waits for
-  // run(). kUnavailable where the address is taken, kIoError where the system refuses it, kConfig
+  // Binds and listens, so that a port in use shows before a model is loaded; who connects waits for
+  // run(). kUnavailable where the address is in use, kIoError where the system refuses it, kConfig
   // for a certificate that cannot be read, kInvalidArgument for another broken setting.
   static Result<std::unique_ptr<HttpServer>> listen(HttpServerConfig config);
   ~HttpServer();

@@ -1,4 +1,4 @@
-// What a glance at the engine takes with it: plain data, read on the engine's thread between two
+// What the live view reads of the engine: plain data, read on the engine's thread between two
 // steps and made into text elsewhere.
 #pragma once
 

@@ -2,7 +2,7 @@
 // curl.
 //
 // One thread, which sleeps while nobody watches, looks at the engine at most kMaxHz times a second
-// and sends what it saw to all viewers. A viewer that takes its events too slowly misses some,
+// and sends what it saw to all viewers. A viewer that reads its events too slowly misses some,
 // never the steps between them (as far as they are kept), and never costs more memory than one
 // event.
 #pragma once

@@ -14,7 +14,7 @@ namespace quire {
 
 class StepRecorder {
  public:
-  // What is kept until it is taken; of more, the oldest is given up.
+  // What is kept until it is read; of more, the oldest is dropped.
   static constexpr std::size_t kMaxSteps = 512;
   static constexpr std::size_t kMaxRows = 65'536;  // of all steps kept, the newest excepted
 

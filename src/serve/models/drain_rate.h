@@ -15,7 +15,7 @@ class DrainRate {
  public:
   static constexpr std::int64_t kWindowSeconds = 30;
 
-  // All of any thread. A request comes in; it goes without having been taken; it has ended.
+  // All of any thread. A request comes in; it goes without having been accepted; it has ended.
   void begun(Instant now);
   void refused();
   void ended(Instant now);

@@ -1,4 +1,4 @@
-// Threads on which constraints of requests are compiled, so that a grammar that takes long holds up
+// Threads on which constraints of requests are compiled, so that a grammar that takes long delays
 // neither the workers, who read everybody's requests, nor the engine, nor grammars that are short.
 #pragma once
 
@@ -20,11 +20,11 @@ class Preparations {
   // Requests that wait for their constraint, or have it compiled; more are refused.
   static constexpr std::size_t kMaxWaiting = 256;
   // A call that takes more of the processor's time is begun anew on one of kLongThreads. Two, so
-  // that one constraint at its limit of time does not hold up all others.
+  // that one constraint at its limit of time does not delay all others.
   static constexpr Duration kShort = std::chrono::milliseconds(30);
   static constexpr std::size_t kLongThreads = 2;
   // While the engine computes, a call rests whenever it has computed for kStint or longer, so many
-  // times as long: it takes little from the engine where they share a core, a twentieth, and half
+  // times as long: it costs the engine little where they share a core, a twentieth, and half
   // of that once it is known to be long. What ends within kFree never rests.
   static constexpr Duration kFree = std::chrono::milliseconds(5);
   static constexpr Duration kStint = std::chrono::microseconds(500);

@@ -42,7 +42,7 @@ struct FollowedRequest {
 struct RequestListener {
   // Before the engine hears of it.
   void begun(FollowedRequest& /*request*/, const GenerateRequest& /*what*/) {}
-  // The engine has taken it, or has not: nothing more comes then.
+  // The engine has accepted it, or refused it: nothing more comes then.
   void taken(FollowedRequest& /*request*/, RequestId /*id*/) {}
   void refused(FollowedRequest& /*request*/) {}
 

@@ -1,5 +1,5 @@
 // The fields of a request that say how it stands among others: who goes first, whose share it
-// takes, whose cached prefixes it finds. The same in every protocol and in lines of input.
+// uses, whose cached prefixes it finds. The same in every protocol and in lines of input.
 #pragma once
 
 #include <array>

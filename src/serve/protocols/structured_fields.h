@@ -31,7 +31,7 @@ Status read_constraint_fields(const JsonReader& fields, SamplingParams& params);
 
 // What `structured_outputs` may be, as JSON Schema.
 json::object structured_outputs_schema();
-// The same of the fields that read_constraint_fields takes, by their names.
+// The same of the fields that read_constraint_fields reads, by their names.
 json::object constraint_properties();
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// Duplicate keys in a JSON text. Parsers differ in which of two equal keys they take, so a request
+// Duplicate keys in a JSON text. Parsers differ in which of two equal keys they use, so a request
 // that has them may mean one thing to what stands before this server and another to the server.
 #pragma once
 

@@ -1,10 +1,10 @@
 // How much each API key may ask for: requests and tokens a minute, requests at a time.
 //
-// What is asked for a minute is a bucket for each key (a token bucket): it is full at first, holds
-// a minute's worth, and fills at that pace. A request is let in while the bucket holds anything and
-// is charged what it really takes: its prompt when the engine gets it, its output when that has
+// What is asked for a minute is a bucket for each key (a token bucket): it is full at first, has
+// a minute's worth, and fills at that pace. A request is let in while the bucket is not empty, and
+// is charged what it really uses: its prompt when the engine gets it, its output when that has
 // ended. So nothing has to be guessed, a request larger than what is left is not shut out for ever,
-// and what it took beyond the bucket's content is paid back by the time that the next one waits.
+// and what it used beyond the bucket's content is paid back by the time that the next one waits.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ struct QuotaLimits {
   bool any() const { return requests_per_minute || tokens_per_minute || parallel_requests; }
 };
 
-// Holds at most one minute's worth, `limit`. May be overdrawn.
+// Has at most one minute's worth, `limit`. May be overdrawn.
 class QuotaBucket {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,7 +35,7 @@ class QuotaBucket {
 
   double content(Clock::time_point now);
   void take(double amount, Clock::time_point now);
-  // Seconds until it holds `amount`, which is at most the limit: 0 if it does.
+  // Seconds until it has `amount`, which is at most the limit: 0 if it does.
   double seconds_until(double amount, Clock::time_point now);
 
  private:

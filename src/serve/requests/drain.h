@@ -1,4 +1,4 @@
-// Whether a server takes requests, and how many are on their way in all its models.
+// Whether a server accepts requests, and how many are on their way in all its models.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace quire {
 // Any thread.
 class Drain {
  public:
-  // No request is taken any more; those in flight go on.
+  // No more requests are accepted; those in flight continue.
   void begin() { draining_ = true; }
   bool begun() const { return draining_; }
   std::int64_t num_in_flight() const { return num_in_flight_; }

@@ -16,8 +16,8 @@ class Engine;
 
 class EngineRequests {
  public:
-  // One request, as long as this lives: its sink holds it, and lets it go last of all that it
-  // holds.
+  // One request, as long as this lives: its sink owns it, and destroys it last of all that it
+  // owns.
   class Ticket {
    public:
     explicit Ticket(EngineRequests& all);
@@ -25,7 +25,7 @@ class EngineRequests {
     Ticket(const Ticket&) = delete;
     Ticket& operator=(const Ticket&) = delete;
 
-    // The engine has taken it.
+    // The engine has accepted it.
     void taken(RequestId id);
 
    private:

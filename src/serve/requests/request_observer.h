@@ -20,7 +20,7 @@ class RequestObserver {
 
   // A prompt is about to be queued. Returns the number by which the calls below name it.
   virtual std::size_t submitting(const RequestOrigin& origin, const GenerateRequest& request) = 0;
-  // The engine has not taken it: nothing more will be heard of it.
+  // The engine has refused it: nothing more will be heard of it.
   virtual void refused(std::size_t prompt) = 0;
   // One of its outputs has ended: `output` is the last piece. Output thread; must not block.
   virtual void finished(std::size_t prompt, const RequestOutput& output) = 0;

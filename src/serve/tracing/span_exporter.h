@@ -1,5 +1,5 @@
 // Delivers spans to a collector, from a thread of its own: those who have spans never wait. What
-// the collector does not take in time is dropped and counted.
+// the collector does not accept in time is dropped and counted.
 #pragma once
 
 #include <chrono>

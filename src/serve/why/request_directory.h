@@ -1,8 +1,8 @@
 // Who is who among the requests of late: those that run and the last ones that ended, by the id
 // under which their clients know them, with what is known of their stories. Bounded by what the
-// engine takes at once, and by the two numbers below for those that ended. Any thread.
+// engine accepts at once, and by the two numbers below for those that ended. Any thread.
 //
-// Once a request has begun no memory is needed for it: the engine may have taken it, and its story
+// Once a request has begun no memory is needed for it: the engine may have it, and its story
 // has an end whatever happens.
 #pragma once
 
@@ -39,7 +39,7 @@ class RequestDirectory {
   // A request is about to be queued.
   std::shared_ptr<Entry> begin(const RequestOrigin& origin, const GenerateRequest& request,
                                Instant received, Instant submitted);
-  // The engine has taken it under this id; or has not, and it is forgotten.
+  // The engine has accepted it under this id; or refused it, and it is forgotten.
   void submitted(const std::shared_ptr<Entry>& entry, RequestId request_id);
   void refused(const std::shared_ptr<Entry>& entry);
   // One of its outputs has ended, and its last piece was handed on.

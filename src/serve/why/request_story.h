@@ -2,12 +2,12 @@
 // by span, each with its cause, so that "why was this slow?" is answered by what happened.
 //
 //   received .. submitted   receive   parsing, chat template, tokens, limits
-//   submitted .. arrival    admit     until the step in flight was done and the scheduler took it
+//   submitted .. arrival    admit     until the step in flight was done and the scheduler got it
 //   arrival .. finish_time  the scheduler's spans (core/request_timeline.h): wait, prefill, decode
 //   finish_time .. told     deliver   text of the last tokens, on its way to the connection
 //
 // The spans follow one another without a gap, so that their durations add up to the whole. They are
-// rounded to microseconds at their borders, so that this also holds of what is printed.
+// rounded to microseconds at their borders, so that this is also true of what is printed.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ struct OutputStory {
   bool salted = false;         // it had a cache_salt
   Instant received{};
   std::optional<Instant> submitted;
-  std::optional<Instant> arrival;  // empty: the scheduler has not taken it, or refused it
-  std::optional<Instant> end;      // when the scheduler let it go; empty while it goes on
+  std::optional<Instant> arrival;  // empty: the scheduler does not have it yet, or refused it
+  std::optional<Instant> end;      // when the scheduler was done with it; empty before
   std::optional<Instant> told;     // when its last piece was handed on
   std::shared_ptr<const RequestTimeline> timeline;  // null without an arrival
   std::optional<ConstraintReport> constraint;       // when it has ended, where it had one

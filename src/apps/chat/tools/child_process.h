@@ -53,7 +53,7 @@ class ChildProcess {
   // Ends it at once: SIGTERM, then SIGKILL.
   void kill();
 
-  // What it has written and nobody has taken.
+  // What it has written and nobody has read.
   std::string& output() { return output_; }
   // The end of what it wrote to its standard error.
   std::string_view errors() const { return errors_; }

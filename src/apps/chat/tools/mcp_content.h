@@ -1,4 +1,4 @@
-// What messages of the Model Context Protocol hold; the result of a tool as the text that a model
+// What messages of the Model Context Protocol say; the result of a tool as the text that a model
 // is told.
 #pragma once
 

@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// What a request may hold while it runs, besides its answer: tokens of all outputs, and copies of
+// What a request may need while it runs, besides its answer: tokens of all outputs, and copies of
 // its parameters.
 inline constexpr std::uint64_t kMaxHeldBytes = 256ULL << 20;
 

@@ -1,5 +1,5 @@
-// The fields of requests, route by route: which work, which are refused by name and which are taken
-// without effect. Requests are read by these tables, and docs/compatibility.md is made from them.
+// The fields of requests, route by route: which work, which are refused by name and which have
+// no effect. Requests are read by these tables, and docs/compatibility.md is made from them.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace quire {
 
 enum class FieldEffect : std::uint8_t {
   kWorks,    // does what it says
-  kNone,     // taken, and changes nothing
+  kNone,     // accepted, and changes nothing
   kRefused,  // would change what an answer means: refused by name unless its value asks for nothing
 };
 
@@ -33,7 +33,7 @@ struct RequestField {
   FieldEffect effect = FieldEffect::kWorks;
   // Of a refused field: whether `value` asks for nothing in this request.
   bool (*harmless)(const json::value& value, const json::object& request) = nullptr;
-  // Of a refused field: the values that are taken, for its error; empty where the feature itself is
+  // Of a refused field: the accepted values, for its error; empty where the feature itself is
   // missing. Of others a remark.
   std::string_view note = {};
 };

@@ -1,7 +1,7 @@
 // A request to POST /v1/responses, checked: fields that are known and have no effect here are
 // accepted in the form that has none, and refused by name in every other.
 //
-// Besides OpenAI's, vLLM's sampling fields are taken (top_k, min_p, seed, stop, ...), priority and
+// Besides OpenAI's, vLLM's sampling fields work (top_k, min_p, seed, stop, ...), priority and
 // request_id.
 #pragma once
 

@@ -1,4 +1,4 @@
-// How far a request's text is turned into tokens: no further than what its model takes, and not for
+// How far a request's text is turned into tokens: no further than its model accepts, and not for
 // a client that has gone.
 #pragma once
 

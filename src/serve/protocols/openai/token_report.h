@@ -35,7 +35,7 @@ std::string token_string(const Tokenizer& tokenizer, TokenId id);
 double json_logprob(float logprob);
 
 // What follows appends JSON text to `out`, position by position: as a tree of values a large answer
-// would take several times its text.
+// would need several times its text.
 
 // {"token", "logprob", "bytes", "top_logprobs"} for each position, with a comma before each that
 // follows another.

@@ -20,7 +20,7 @@ inline constexpr std::size_t kMaxTools = 1024;  // of a request
 bool is_tool_name(std::string_view name);
 
 struct ToolFields {
-  // As templates take them: {"type": "function", "function": {...}}. Empty: none is to be called,
+  // As templates get them: {"type": "function", "function": {...}}. Empty: none is to be called,
   // and the model is told of none.
   json::array tools;
   // Those of them that may be called.

@@ -1,6 +1,6 @@
-// The database behind files and batches: its schema, and the rows of files, which uploads and
+// The database behind files and batches: its schema, and the records of files, which uploads and
 // batches both write. A file's content is a row of pieces, each under the byte that it begins at,
-// so that none is ever held whole and a batch's output grows by one piece a line.
+// so that none is ever in memory whole, and a batch's output grows by one piece a line.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 //
 // where handler_of gives the handler of "/v1/chat/completions" and so on, or null. Of files,
 // nothing but an upload (64 MiB), a download (256 MiB, two at a time) and the lines in flight (32)
-// is ever in memory. What the database may hold is bounded by BatchLimits; beyond it uploads are
+// is ever in memory. What the database may contain is bounded by BatchLimits; beyond it uploads are
 // refused with 507, and batches wait until there is room.
 #pragma once
 
