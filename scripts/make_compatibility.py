@@ -43,7 +43,7 @@ def remark(field):
     if not note:
         return ""
     if field["effect"] == "refused":
-        return f"taken: {note}".replace("|", "\\|")
+        return f"accepted: {note}".replace("|", "\\|")
     return note.replace("|", "\\|")
 
 

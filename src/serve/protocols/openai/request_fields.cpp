@@ -122,7 +122,7 @@ std::vector<RequestField> constraints() {
 
 // Who calls and what for; says nothing about the answer.
 std::vector<RequestField> labels() {
-  return {works("user", kBoth, "whose share it takes, with --scheduling-policy fair"),
+  return {works("user", kBoth, "whose share it uses, with --scheduling-policy fair"),
           no_effect("metadata"), no_effect("safety_identifier"), no_effect("prompt_cache_key"),
           no_effect("prompt_cache_retention")};
 }
@@ -315,7 +315,7 @@ FieldTable make_embedding_fields() {
               works("add_special_tokens", kVllm),
               works("priority", kVllm),
               works("request_id", kVllm),
-              works("user", kBoth, "whose share it takes, with --scheduling-policy fair"),
+              works("user", kBoth, "whose share it uses, with --scheduling-policy fair"),
               no_effect("metadata", kOthers),
               limited("truncation_side", kVllm, is_left, "\"left\""),
               limited("embed_dtype", kVllm, is_float32, "\"float32\""),
