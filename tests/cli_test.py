@@ -117,6 +117,22 @@ class CommandLine(unittest.TestCase):
         result = run("generate", "--model", "/nowhere", "--prompt", "x", "--generation-config", "x")
         self.assertIn("--generation-config", result.stderr)
 
+    def test_the_model_may_follow_any_flag(self):
+        for args in (["generate", "--prompt", "x", "--temperature", 0.5], ["generate", "--prompt", "x", "--stop", "a"],
+                     ["generate", "--prompt", "x", "--logit-bias", "{}"], ["chat", "--top-k", 5],
+                     ["serve", "--api-key", "k"], ["serve", "--served-model-name", "a"],
+                     ["serve", "--allowed-origins", '["https://a", "https://b"]']):
+            self.assertIn("no file or folder /nowhere", run(*args, "/nowhere").stderr, args)
+
+    def test_values_that_cannot_be_read(self):
+        for args, words in [(["--seed", "x"], '--seed does not accept "x"'), (["--seed"], "--seed needs a value"),
+                            (["--temperature", "x"], "--temperature: expected a number, found x"),
+                            (["--early-stopping", "x"], "--early-stopping: expected true, false or never, found x"),
+                            (["--logit-bias", "x"], "--logit-bias: expected a JSON object, found x")]:
+            result = run("generate", "--prompt", "x", *args)
+            self.assertEqual(result.returncode, 64, args)
+            self.assertIn(words, result.stderr)
+
     def test_counts_with_suffixes(self):
         result = run("generate", "--model", TINY / "hf", "--prompt", "x", "--max-tokens", 1,
                      "--max-model-len", "8Q")

@@ -75,6 +75,12 @@ CLI::Option* comma_list(CLI::Option* option) {
   return option->expected(1)->delimiter(',')->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void expect_one_word_each(CLI::App& command) {
+  for (CLI::Option* option : command.get_options({})) {
+    if (!option->get_positional()) option->allow_extra_args(false);
+  }
+}
+
 void add_model(CLI::App& app, std::string& model, const std::string& description,
                const std::string& group) {
   const auto name_it = [&model](const std::string& path) {

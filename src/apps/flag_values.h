@@ -1,4 +1,4 @@
-// What values a flag takes, said once: checked while the command line is parsed, shown in --help as
+// The values of a flag, said once: checked while the command line is parsed, shown in --help as
 // people write it, offered by shells.
 #pragma once
 
@@ -31,9 +31,13 @@ CLI::Validator number(double low, double high, bool above = false);
 // is nothing to say.
 std::string range_text(std::int64_t low, std::int64_t high);
 
-// Makes `option`, whose target is a vector, take its values from one word, "1,8,32": what follows
+// Makes `option`, whose target is a vector, read its values from one word, "1,8,32": what follows
 // is not its any more. It may be given several times.
 CLI::Option* comma_list(CLI::Option* option);
+
+// One word is the value of each flag of `command`, also of those that may be given several times:
+// in "--stop TEXT MODEL" the second word is the model.
+void expect_one_word_each(CLI::App& command);
 
 // Adds the model of a command, as its argument MODEL and as --model, and its --revision.
 // kInvalidArgument where the two differ. `description` says what may be named.

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <functional>
 #include <new>
+#include <regex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,11 +17,13 @@
 #include <fmt/format.h>
 
 #include "apps/commands.h"
+#include "apps/flag_values.h"
 #include "apps/help.h"
 #include "apps/vllm_flags.h"
 #include "base/exhaustion.h"
 #include "base/log.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 
 namespace quire {
 namespace {
@@ -50,12 +53,27 @@ std::vector<std::string> names(const CLI::App& command) {
   return all;
 }
 
+// For CLI11's messages about values, which are "--port: 1 required PORT missing" and "Could not
+// convert: --seed = x".
+std::string in_our_words(const std::string& message) {
+  static const std::regex kMissing("(--?[^ :]+): 1 required (.*) missing");
+  static const std::regex kNotConverted("Could not convert: (--?[^ ]+) = (.*)");
+  std::smatch found;
+  if (std::regex_match(message, found, kMissing)) {
+    return fmt::format("{} needs a value", found[1].str());
+  }
+  if (std::regex_match(message, found, kNotConverted)) {
+    return fmt::format("{} does not accept \"{}\"", found[1].str(), printable(found[2].str(), 40));
+  }
+  return message;
+}
+
 // What is wrong with the command line; for a name that does not exist, the nearest that does.
 Status usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = deepest_parsed(app);
   const std::string remedy = fmt::format("see {} --help", full_name(command));
   const std::vector<std::string> unknown = app.remaining(/*recurse=*/true);
-  if (unknown.empty()) return Status::invalid_argument(error.what(), remedy);
+  if (unknown.empty()) return Status::invalid_argument(in_our_words(error.what()), remedy);
   // The command where one is to be named, else a flag rather than the words around it.
   const bool needs_command = !command.get_subcommands({}).empty();
   const auto flag =
@@ -86,6 +104,16 @@ std::vector<std::string> normal_arguments(int argc, char** argv) {
     arguments = normalize_vllm_arguments(arguments);
   }
   return arguments;
+}
+
+// Whether the words behind a flag may all be its values, as in vLLM's scripts ("serve MODEL
+// --served-model-name A B"): where the model is named already, so that none of them can be it.
+bool may_list_values(std::span<const std::string> arguments) {
+  if (arguments.size() < 2 || arguments.front() != "serve") return false;
+  return !arguments[1].starts_with('-') ||
+         std::ranges::any_of(arguments, [](const std::string& argument) {
+           return argument == "--model" || argument.starts_with("--model=");
+         });
 }
 
 // Whether a command's flags are looked at: where it is named, and where all are completed. The
@@ -132,7 +160,9 @@ int run(int argc, char** argv) {
   const auto add = [&](CLI::App& parent, const char* name, const char* description,
                        const std::function<Command(CLI::App&)>& make) {
     CLI::App* sub = parent.add_subcommand(name, description);
-    if (needs_flags(arguments, name)) commands.emplace_back(sub, make(*sub));
+    if (!needs_flags(arguments, name)) return;
+    commands.emplace_back(sub, make(*sub));
+    if (!may_list_values(arguments)) expect_one_word_each(*sub);
   };
   add(app, "generate", "Generate text: one prompt, one chat question, or a file of them",
       add_generate);

@@ -9,6 +9,7 @@
 #include "apps/count_option.h"
 #include "apps/flag_values.h"
 #include "base/nearest.h"
+#include "base/printable.h"
 #include "engine/constraints/constraint_grammar.h"
 #include "serve/protocols/sampling_fields.h"
 
@@ -17,25 +18,47 @@ namespace {
 
 using Kind = SamplingFieldKind;
 
-// A text as the JSON value that the field's reader takes; `shown` names the field in errors.
-Result<json::value> value_of(const SamplingField& field, const std::string& shown,
-                             const std::string& text) {
+// What a field's value looks like, for people.
+std::string_view value_form(Kind kind) {
+  switch (kind) {
+    case Kind::kInteger:
+      return "a count";
+    case Kind::kNumber:
+      return "a number";
+    case Kind::kStrings:
+      return "a text";
+    case Kind::kTokenIds:
+      return "token ids with commas between them";
+    case Kind::kBiases:
+    case Kind::kStructuredOutputs:
+      return "a JSON object";
+    case Kind::kEarlyStopping:
+      return "true, false or never";
+    case Kind::kBoolean:
+      break;
+  }
+  return "true or false";
+}
+
+// A text as the JSON value that the field's reader takes. Errors do not name the field.
+Result<json::value> value_of(const SamplingField& field, const std::string& text) {
   if (field.kind == Kind::kStrings) return json::value(json::array{text});
   if (field.kind == Kind::kInteger) {
     QUIRE_ASSIGN_OR_RETURN(const std::int64_t count, parse_count(text));
     return json::value(count);
   }
   if (field.kind == Kind::kEarlyStopping && text == "never") return json::value(text);
-  auto parsed = parse_json(field.kind == Kind::kTokenIds ? "[" + text + "]" : text, shown);
+  auto parsed = parse_json(field.kind == Kind::kTokenIds ? "[" + text + "]" : text, field.name);
   if (parsed.ok()) return parsed;
-  return Status::invalid_argument(fmt::format("\"{}\" is not what {} takes", text, shown));
+  return Status::invalid_argument(
+      fmt::format("expected {}, found {}", value_form(field.kind), printable(text, 40)));
 }
 
 // The same of a flag, which may be given several times.
 json::value flag_value(const SamplingField& field, const std::string& flag,
                        const std::vector<std::string>& texts) {
   if (field.kind == Kind::kStrings) return json::array(texts.begin(), texts.end());
-  auto value = value_of(field, flag, texts.back());
+  auto value = value_of(field, texts.back());
   if (!value.ok()) throw CLI::ValidationError(flag, value.status().to_string());
   return *std::move(value);
 }
@@ -92,7 +115,12 @@ std::string_view value_name(Kind kind) {
 Result<json::value> parse_sampling_value(const std::string& name, const std::string& text) {
   std::vector<std::string> names;
   for (const SamplingField& field : sampling_fields()) {
-    if (field.name == name) return value_of(field, name, text);
+    if (field.name == name) {
+      auto value = value_of(field, text);
+      if (value.ok()) return value;
+      return Status::invalid_argument(fmt::format("{}: {}", name, value.status().message()),
+                                      value.status().remedy());
+    }
     names.emplace_back(field.name);
   }
   const auto suggestion = nearest(name, names);

@@ -211,7 +211,7 @@ Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes)
 
 std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>& arguments) {
   std::vector<std::string> normal;
-  bool own_flag = false;  // the latest flag is none of the table
+  std::string own_flag;  // the latest flag, unless it is of the table
   for (auto it = arguments.begin(); it != arguments.end(); ++it) {
     if (*it == "--") {  // what follows are no flags
       normal.insert(normal.end(), it, arguments.end());
@@ -227,16 +227,18 @@ std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>
                                      : next != arguments.end() ? std::string_view(*next)
                                                                : std::string_view();
       name = name_for_value(std::move(name), given);
-      own_flag = name.starts_with("--") && find_flag(name) == nullptr;
+      own_flag = name.starts_with("--") && find_flag(name) == nullptr ? name : "";
       normal.push_back(name);
       if (end == it->size()) continue;
       value.remove_prefix(end + 1);
       separate = false;
     }
     const std::vector<std::string> items =
-        own_flag ? items_of_list(value) : std::vector<std::string>();
+        own_flag.empty() ? std::vector<std::string>() : items_of_list(value);
     if (!items.empty()) {
-      normal.insert(normal.end(), items.begin(), items.end());
+      normal.push_back(items.front());
+      for (std::size_t i = 1; i < items.size(); ++i)
+        normal.insert(normal.end(), {own_flag, items[i]});
     } else if (separate) {
       normal.emplace_back(value);
     } else {

@@ -28,13 +28,13 @@ struct VllmFlag {
   // an empty value always do.
   std::string_view off;
   std::string_view reason;  // accepted: why it has no effect; refused: what Quire does not have
-  std::string_view instead = {};  // Quire's flag that takes any other value, if there is one
+  std::string_view instead = {};  // Quire's flag for any other value, if there is one
 };
 
 // Every flag that is not one of Quire's own.
 std::span<const VllmFlag> vllm_flags();
 
-// The flags of a command line, with their values as written; "true" or "false" for those that take
+// The flags of a command line, with their values as written; "true" or "false" for those that have
 // none.
 struct VllmFlags {
   std::map<std::string, std::vector<std::string>, std::less<>> values;
@@ -56,7 +56,7 @@ Status check_vllm_flags(const VllmFlags& given, std::vector<std::string>& notes)
 // and
 // --swap-space 16, whose default of vLLM asks for nothing, --kv-offloading-size 16.
 // A JSON list of strings after one of Quire's own flags becomes its items, for CLI11 would take it
-// apart at commas and leave the quotes: --allowed-origins '["a", "b"]' is --allowed-origins a b.
+// apart at commas and leave the quotes: --allowed-origins '["a", "b"]' names the flag for each.
 std::vector<std::string> normalize_vllm_arguments(const std::vector<std::string>& arguments);
 
 }  // namespace quire

@@ -153,8 +153,8 @@ TEST(VllmFlags, ShortNamesAndUnderscores) {
 TEST(VllmFlags, ListsInJson) {
   EXPECT_THAT(normalize_vllm_arguments({"--allowed-origins", "[\"a, b\", \"c\"]", "--x=[\"*\"]",
                                         "--y", "[1]", "--z=[]", "--allowed-methods", "[\"*\"]"}),
-              ElementsAre("--allowed-origins", "a, b", "c", "--x", "*", "--y", "[1]", "--z=[]",
-                          "--allowed-methods", "[\"*\"]"));
+              ElementsAre("--allowed-origins", "a, b", "--allowed-origins", "c", "--x", "*", "--y",
+                          "[1]", "--z=[]", "--allowed-methods", "[\"*\"]"));
 }
 
 TEST(VllmFlags, FlagsThatQuireNamesOtherwise) {
