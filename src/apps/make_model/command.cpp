@@ -21,6 +21,7 @@ struct MakeModelFlags {
   std::string encoding = "bf16";
   std::string format = "hf";
   std::string output;
+  std::int64_t num_layers = 0;  // 0: the shape's
   std::uint64_t seed = 0;
 };
 
@@ -31,7 +32,8 @@ std::string shape_names() {
 }
 
 Status run_make_model(const MakeModelFlags& flags) {
-  QUIRE_ASSIGN_OR_RETURN(const ModelShape shape, find_shape(flags.shape));
+  QUIRE_ASSIGN_OR_RETURN(ModelShape shape, find_shape(flags.shape));
+  if (flags.num_layers != 0) shape.num_layers = flags.num_layers;
   const MakeModelArgs args{
       .shape = shape,
       .encoding = flags.encoding,
@@ -71,6 +73,11 @@ Command add_bench_make_model(CLI::App& bench) {
       ->type_name("NAME")
       ->check(known_names(shape_names()))
       ->capture_default_str();
+  bench
+      .add_option("--num-layers", flags->num_layers,
+                  "Layers, for a model of fewer weights (default: the shape's)")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
   bench
       .add_option("--encoding", flags->encoding,
                   "Encoding of the weights; those that begin with q are for --format gguf")

@@ -105,19 +105,70 @@ class Keys {
   std::uint64_t count_ = 0;
 };
 
+std::string_view architecture(const ModelShape& shape) {
+  switch (shape.family()) {
+    case ShapeFamily::kQwen3Moe:
+      return "qwen3moe";
+    case ShapeFamily::kDeepseekV2:
+      return "deepseek2";
+    case ShapeFamily::kLlama:
+      break;
+  }
+  return "llama";
+}
+
+// What the cache of a token has is one key, of which the latent is the value; the keys and values
+// that are made of it have their own sizes.
+void add_latent(Keys& keys, const ModelShape& shape) {
+  const ShapeLatent& latent = shape.latent;
+  const auto name = [](std::string_view key) { return fmt::format("deepseek2.{}", key); };
+  keys.number(name("attention.head_count_kv"), 1);
+  keys.number(name("attention.kv_lora_rank"), latent.latent_dims);
+  keys.number(name("attention.key_length"), latent.latent_dims + latent.rope_dims);
+  keys.number(name("attention.value_length"), latent.latent_dims);
+  keys.number(name("attention.key_length_mla"), latent.key_dims + latent.rope_dims);
+  keys.number(name("attention.value_length_mla"), latent.value_dims);
+  keys.number(name("rope.dimension_count"), latent.rope_dims);
+  // Readers ask for experts, although no layer has them.
+  keys.number(name("leading_dense_block_count"), shape.num_layers);
+  keys.number(name("expert_count"), 64);
+  keys.number(name("expert_used_count"), 6);
+  keys.number(name("expert_shared_count"), 2);
+  keys.number(name("expert_feed_forward_length"), 1408);
+  keys.real(name("expert_weights_scale"), 1.0);
+}
+
+void add_heads(Keys& keys, const ModelShape& shape) {
+  const auto name = [&](std::string_view key) {
+    return fmt::format("{}.{}", architecture(shape), key);
+  };
+  keys.number(name("attention.head_count_kv"), shape.num_kv_heads);
+  keys.number(name("attention.key_length"), shape.head_dim());
+  keys.number(name("attention.value_length"), shape.head_dim());
+  keys.number(name("rope.dimension_count"), shape.head_dim());
+  if (shape.experts.num_experts == 0) return;
+  keys.number(name("expert_count"), shape.experts.num_experts);
+  keys.number(name("expert_used_count"), shape.experts.experts_per_token);
+  keys.number(name("expert_feed_forward_length"), shape.experts.intermediate_size);
+}
+
 void add_shape(Keys& keys, const ModelShape& shape) {
-  keys.number("llama.vocab_size", shape.vocab_size);
-  keys.number("llama.context_length", shape.max_position_embeddings);
-  keys.number("llama.embedding_length", shape.hidden_size);
-  keys.number("llama.block_count", shape.num_layers);
-  keys.number("llama.feed_forward_length", shape.intermediate_size);
-  keys.number("llama.attention.head_count", shape.num_heads);
-  keys.number("llama.attention.head_count_kv", shape.num_kv_heads);
-  keys.number("llama.attention.key_length", shape.head_dim());
-  keys.number("llama.attention.value_length", shape.head_dim());
-  keys.real("llama.attention.layer_norm_rms_epsilon", shape.rms_norm_eps);
-  keys.number("llama.rope.dimension_count", shape.head_dim());
-  keys.real("llama.rope.freq_base", shape.rope_theta);
+  const auto name = [&](std::string_view key) {
+    return fmt::format("{}.{}", architecture(shape), key);
+  };
+  keys.number(name("vocab_size"), shape.vocab_size);
+  keys.number(name("context_length"), shape.max_position_embeddings);
+  keys.number(name("embedding_length"), shape.hidden_size);
+  keys.number(name("block_count"), shape.num_layers);
+  keys.number(name("feed_forward_length"), shape.intermediate_size);
+  keys.number(name("attention.head_count"), shape.num_heads);
+  keys.real(name("attention.layer_norm_rms_epsilon"), shape.rms_norm_eps);
+  keys.real(name("rope.freq_base"), shape.rope_theta);
+  if (shape.family() == ShapeFamily::kDeepseekV2) {
+    add_latent(keys, shape);
+  } else {
+    add_heads(keys, shape);
+  }
 }
 
 void add_tokenizer(Keys& keys, const SyntheticVocab& vocab) {
@@ -148,7 +199,7 @@ void add_tokenizer(Keys& keys, const SyntheticVocab& vocab) {
 std::string gguf_header(const ModelShape& shape, const SyntheticVocab& vocab,
                         std::string_view encoding, std::span<const MadeTensor> tensors) {
   Keys keys;
-  keys.text("general.architecture", "llama");
+  keys.text("general.architecture", architecture(shape));
   keys.text("general.name", fmt::format("{} (random weights)", shape.name));
   keys.number("general.file_type", file_type(encoding));
   keys.number("general.quantization_version", 2);
@@ -165,9 +216,11 @@ std::string gguf_header(const ModelShape& shape, const SyntheticVocab& vocab,
   std::uint64_t offset = 0;
   for (const MadeTensor& tensor : tensors) {
     append_text(out, tensor.name);
-    append<std::uint32_t>(out, tensor.is_vector ? 1 : 2);
+    const bool stacked = tensor.matrices > 1;
+    append<std::uint32_t>(out, tensor.is_vector ? 1 : stacked ? 3 : 2);
     append(out, static_cast<std::uint64_t>(tensor.cols));  // innermost first
-    if (!tensor.is_vector) append(out, static_cast<std::uint64_t>(tensor.rows));
+    if (!tensor.is_vector) append(out, static_cast<std::uint64_t>(tensor.rows / tensor.matrices));
+    if (stacked) append(out, static_cast<std::uint64_t>(tensor.matrices));
     append(out, tensor_type(tensor.encoding));
     append(out, offset);
     offset = aligned(offset + tensor.bytes());

@@ -11,6 +11,40 @@ std::string_view torch_dtype(std::string_view encoding) {
   return encoding == "f16" ? "float16" : "bfloat16";
 }
 
+// What is not as in the Llama family.
+void set_family(const ModelShape& shape, json::object& config) {
+  const ShapeExperts& experts = shape.experts;
+  const ShapeLatent& latent = shape.latent;
+  const auto set = [&](json::object more) {
+    for (auto& [key, value] : more) config[key] = std::move(value);
+  };
+  switch (shape.family()) {
+    case ShapeFamily::kQwen3Moe:
+      set({{"architectures", json::array{"Qwen3MoeForCausalLM"}},
+           {"model_type", "qwen3_moe"},
+           {"num_experts", experts.num_experts},
+           {"num_experts_per_tok", experts.experts_per_token},
+           {"moe_intermediate_size", experts.intermediate_size},
+           {"norm_topk_prob", true},
+           {"decoder_sparse_step", 1},
+           {"mlp_only_layers", json::array()}});
+      break;
+    case ShapeFamily::kDeepseekV2:
+      config.erase("head_dim");
+      set({{"architectures", json::array{"DeepseekV2ForCausalLM"}},
+           {"model_type", "deepseek_v2"},
+           {"q_lora_rank", nullptr},
+           {"kv_lora_rank", latent.latent_dims},
+           {"qk_rope_head_dim", latent.rope_dims},
+           {"qk_nope_head_dim", latent.key_dims},
+           {"v_head_dim", latent.value_dims},
+           {"first_k_dense_replace", shape.num_layers}});
+      break;
+    case ShapeFamily::kLlama:
+      break;
+  }
+}
+
 json::object config(const ModelShape& shape, const SyntheticVocab& vocab,
                     std::string_view encoding) {
   json::object config = {{"architectures", json::array{"LlamaForCausalLM"}},
@@ -44,6 +78,7 @@ json::object config(const ModelShape& shape, const SyntheticVocab& vocab,
         {"high_freq_factor", scaling.high_freq_factor},
         {"original_max_position_embeddings", scaling.original_max_position_embeddings}};
   }
+  set_family(shape, config);
   return config;
 }
 

@@ -10,7 +10,10 @@
 #include <gtest/gtest.h>
 
 #include "apps/make_model/synthetic_vocab.h"
+#include "kernels/cpu_device.h"
+#include "kernels/op_table.h"
 #include "load/model_bundle.h"
+#include "models/decoder_model.h"
 #include "quant/encoding.h"
 #include "weights/gguf.h"
 #include "weights/safetensors.h"
@@ -94,6 +97,90 @@ TEST(MakeModel, OneSeedIsOneModelInEveryFormat) {
     const std::size_t source = row / 64 * 64 + row % 64 % 2 * 32 + row % 64 / 2;
     for (std::size_t i = 0; i < 256; ++i) {
       ASSERT_EQ(interleaved[row * 256 + i], halves[source * 256 + i]) << row;
+    }
+  }
+}
+
+ModelShape tiny_mixture() {
+  ModelShape shape = tiny_shape();
+  shape.head_size = 96;
+  shape.experts = {.num_experts = 5, .experts_per_token = 2, .intermediate_size = 128};
+  return shape;
+}
+
+ModelShape tiny_latent() {
+  ModelShape shape = tiny_shape();
+  shape.num_kv_heads = 4;
+  shape.latent = {.latent_dims = 96, .rope_dims = 32, .key_dims = 64, .value_dims = 128};
+  return shape;
+}
+
+// One model in both formats, decoded to floats.
+class BothFormats {
+ public:
+  explicit BothFormats(const ModelShape& shape) {
+    for (const ModelFormat format : {ModelFormat::kHuggingFace, ModelFormat::kGguf}) {
+      const fs::path path =
+          folder_.path() / (format == ModelFormat::kGguf ? "model.gguf" : "model");
+      EXPECT_EQ(
+          make({.shape = shape, .encoding = "f32", .format = format, .output = path}).to_string(),
+          "");
+    }
+    ours_ = GgufFile::open(folder_.path() / "model.gguf").value();
+    theirs_ = open_safetensors(folder_.path() / "model").value();
+  }
+
+  std::vector<float> gguf(const std::string& name) const { return decoded(*ours_->find(name)); }
+  std::vector<float> hugging_face(const std::string& name) const {
+    return decoded(*theirs_->find("model.layers.1." + name));
+  }
+
+  // Every tensor that the family asks for is there, and no other.
+  void expect_loaded() const {
+    CpuDevice device(1, op_table(choose_level().value()));
+    for (const char* name : {"model", "model.gguf"}) {
+      const auto bundle = open_model((folder_.path() / name).string(), "");
+      ASSERT_TRUE(bundle.ok()) << bundle.status().to_string();
+      const auto model = Model::load(bundle->spec, *bundle->weights, 128, device, nullptr);
+      EXPECT_TRUE(model.ok()) << name << ": " << model.status().to_string();
+    }
+  }
+
+ private:
+  TempFolder folder_;
+  std::unique_ptr<GgufFile> ours_;
+  std::unique_ptr<WeightSource> theirs_;
+};
+
+TEST(MakeModel, ExpertsAreOneTensorInGgufAndOneEachInTheOther) {
+  const BothFormats made(tiny_mixture());
+  made.expect_loaded();
+  std::vector<float> all;
+  for (int expert = 0; expert < 5; ++expert) {
+    const auto one =
+        made.hugging_face("mlp.experts." + std::to_string(expert) + ".down_proj.weight");
+    all.insert(all.end(), one.begin(), one.end());
+  }
+  EXPECT_EQ(made.gguf("blk.1.ffn_down_exps.weight"), all);
+  EXPECT_EQ(made.gguf("blk.1.ffn_gate_inp.weight"), made.hugging_face("mlp.gate.weight"));
+  EXPECT_EQ(made.gguf("blk.1.attn_q.weight"), made.hugging_face("self_attn.q_proj.weight"));
+}
+
+TEST(MakeModel, LatentsAreReadByTwoMatricesInGguf) {
+  const BothFormats made(tiny_latent());
+  made.expect_loaded();
+  const auto both = made.hugging_face("self_attn.kv_b_proj.weight");  // [4][64 + 128][96]
+  const auto keys = made.gguf("blk.1.attn_k_b.weight");               // [4][96][64]
+  const auto values = made.gguf("blk.1.attn_v_b.weight");             // [4][128][96]
+  ASSERT_EQ(both.size(), keys.size() + values.size());
+  for (std::size_t head = 0; head < 4; ++head) {
+    for (std::size_t i = 0; i < 96; ++i) {
+      for (std::size_t k = 0; k < 64; ++k) {
+        ASSERT_EQ(keys[(head * 96 + i) * 64 + k], both[(head * 192 + k) * 96 + i]);
+      }
+      for (std::size_t v = 0; v < 128; ++v) {
+        ASSERT_EQ(values[(head * 128 + v) * 96 + i], both[(head * 192 + 64 + v) * 96 + i]);
+      }
     }
   }
 }

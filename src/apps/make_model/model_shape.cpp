@@ -41,6 +41,41 @@ std::span<const ModelShape> known_shapes() {
        .rope_theta = 500000,
        .rope_scaling = {.factor = 32},
        .tie_word_embeddings = true},
+      {.name = "qwen3-30b-a3b",
+       .num_layers = 48,
+       .hidden_size = 2048,
+       .intermediate_size = 6144,
+       .num_heads = 32,
+       .num_kv_heads = 4,
+       .vocab_size = 151936,
+       .max_position_embeddings = 40960,
+       .rope_theta = 1000000,
+       .rms_norm_eps = 1e-6,
+       .head_size = 128,
+       .experts = {.num_experts = 128, .experts_per_token = 8, .intermediate_size = 768}},
+      // TinyLlama's layers with 16 experts, of which each is half as wide as its MLP and a token
+      // goes to two: a token multiplies by as many weights as in the dense model.
+      {.name = "moe-16x1b",
+       .num_layers = 22,
+       .hidden_size = 2048,
+       .intermediate_size = 5632,
+       .num_heads = 32,
+       .num_kv_heads = 4,
+       .vocab_size = 32000,
+       .max_position_embeddings = 16384,
+       .experts = {.num_experts = 16, .experts_per_token = 2, .intermediate_size = 2816}},
+      // The published model's attention, with the MLP of its first layer in all of them: about as
+      // many weights as a token of the published one multiplies by.
+      {.name = "deepseek-v2-lite-dense",
+       .num_layers = 27,
+       .hidden_size = 2048,
+       .intermediate_size = 10944,
+       .num_heads = 16,
+       .num_kv_heads = 16,
+       .vocab_size = 102400,
+       .max_position_embeddings = 163840,
+       .rms_norm_eps = 1e-6,
+       .latent = {.latent_dims = 512, .rope_dims = 64, .key_dims = 128, .value_dims = 128}},
   };
   return kShapes;
 }

@@ -15,6 +15,15 @@ namespace quire {
 
 enum class ModelFormat : std::uint8_t { kHuggingFace, kGguf };
 
+// Of every `period` rows of the source, `rows` from `first` on, or, transposed, the columns of
+// `first` and those after it.
+struct RowsOfSource {
+  std::int64_t rows = 0;
+  std::int64_t period = 0;  // 0: all rows, from `first` on
+  std::int64_t first = 0;
+  bool transposed = false;
+};
+
 // "f32", "f16", "bf16" in both formats; "q8_0", "q4_0", "q4_1", "q4_k_m" in GGUF. As in published
 // files, the logits' matrix of 4-bit models has a wider encoding, q4_k_m mixes Q4_K and Q6_K, and
 // rows that are no multiple of 256 get an encoding of blocks of 32 in place of a K encoding.
@@ -30,11 +39,16 @@ struct MadeTensor {
   std::uint64_t stream = 0;
   // GGUF orders the rows of q and k so that rotated pairs lie side by side: rows of a head; 0: no.
   std::int64_t interleaved_head_rows = 0;
-  // Rows from here on are zeros; `rows` if none.
+  // Rows of the source from here on are zeros.
   std::int64_t zeros_from = 0;
+  // More than one: so many matrices of one size, one after the other; `rows` is of all.
+  std::int64_t matrices = 1;
+  // Where the source has more rows: which are these.
+  RowsOfSource part = {};
 
   std::uint64_t bytes() const;
-  // The row of the Hugging Face layout that is row `row` here.
+  // The row of the source that is row `row` here, or, transposed, of which column 0 is its first
+  // number. The source is the Hugging Face layout's matrix, with those of all experts as one.
   std::int64_t source_row(std::int64_t row) const;
 };
 
