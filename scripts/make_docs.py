@@ -25,7 +25,7 @@ TOOLS = ROOT / "scripts" / "docs_tools.txt"
 FOLDERS = ("docs", "examples")
 NAV = [
     {"Quire": "README.md"},
-    {"Use": ["docs/commands.md", "docs/getting_models.md", "docs/python.md", "docs/clients.md", "docs/server.md", "docs/tools.md",
+    {"Use": ["docs/first_ten_minutes.md", "docs/commands.md", "docs/getting_models.md", "docs/python.md", "docs/clients.md", "docs/server.md", "docs/tools.md",
              "docs/structured_output.md", "docs/beam_search.md", "docs/speculation.md", "docs/models.md",
              "docs/compatibility.md", "docs/page_comparison.md", "examples/README.md", "docs/glossary.md"]},
     {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/planning.md", "examples/configs/README.md", "docs/event_log.md", "docs/benchmarking.md"]},

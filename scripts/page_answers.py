@@ -45,9 +45,9 @@ def ask(url, mode, text, seed):
     return {"seed": seed, "finish_reason": choice["finish_reason"], "answer": answered}
 
 
-def serve(program):
+def serve(program, *flags):
     """The server's process and address."""
-    process = subprocess.Popen([program, "serve", "--port", "0", "--disable-page"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program, "serve", "--port", "0", *flags], stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if found := re.search(r"serving \S+ on (http://\S+)", line):
             return process, found[1]
@@ -55,7 +55,7 @@ def serve(program):
 
 
 def main(program):
-    process, url = serve(program)
+    process, url = serve(program, "--disable-page")
     try:
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
             answers = {mode: {text: list(pool.map(lambda seed: ask(url, mode, text, seed), SEEDS)) for text in texts}
