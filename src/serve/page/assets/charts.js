@@ -65,7 +65,7 @@ export class Chart {
     pen.strokeStyle = this.palette.line;
     pen.fillStyle = this.palette.muted;
     pen.lineWidth = 1;
-    pen.font = '11px system-ui, sans-serif';
+    pen.font = '11px Inter, system-ui, sans-serif';
     pen.textBaseline = 'middle';
     pen.textAlign = 'right';
     for (const part of [0, 0.5, 1]) {

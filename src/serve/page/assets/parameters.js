@@ -181,7 +181,8 @@ export class Parameters {
   #field(parameter) {
     const {name, kind, description, source} = parameter;
     const id = `${this.prefix}-${name}`;
-    const label = h('label', {for: id, class: 'name'}, name);
+    // A narrow label breaks behind its underscores.
+    const label = h('label', {for: id, class: 'name'}, name.split(/(?<=_)/).flatMap((part) => [h('wbr'), part]));
     const badge = source === 'generation_config'
       ? h('span', {class: 'badge', title: "The default is from the model's generation_config.json"}, 'model') : null;
     const help = h('p', {class: 'help', id: `${id}-help`}, description);

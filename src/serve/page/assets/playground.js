@@ -89,6 +89,8 @@ class Playground {
     this.composer.attachments.listen(column);
     this.root.classList.add('playground');
     this.parts = [this.shelf.list.element, column, panel];
+    this.atEnd = true;
+    document.addEventListener('scroll', () => this.#noteEnd(), {passive: true});
     document.addEventListener('keydown', (event) => {
       if (event.key !== 'Escape' || this.root.hidden || document.querySelector('dialog[open], :popover-open')) return;
       if (this.list.open) this.list.close();
@@ -281,11 +283,16 @@ class Playground {
     this.settings.focus(error);
   }
 
-  // To the end; while an answer grows only if the end was in view.
+  // To the end; while an answer grows only if the end was in view when somebody last scrolled, for a
+  // piece of an answer may be higher than the window.
   #scroll(always) {
     const page = document.scrollingElement;
-    const nearEnd = page.scrollHeight - page.scrollTop - innerHeight < 120;
-    if (always || nearEnd) requestAnimationFrame(() => page.scrollTo(0, page.scrollHeight));
+    if (always || this.atEnd) requestAnimationFrame(() => page.scrollTo(0, page.scrollHeight));
+  }
+
+  #noteEnd() {
+    const page = document.scrollingElement;
+    this.atEnd = page.scrollHeight - page.scrollTop - innerHeight < 120;
   }
 }
 

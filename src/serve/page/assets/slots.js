@@ -287,7 +287,7 @@ export class SlotChart {
       pen.fillRect(Math.floor(x), QUEUE_HEIGHT - 3 - high, Math.ceil(place(shown[i]) - x) + 1, high);
     }
     const last = this.queue.at(-1)?.waiting ?? 0;
-    pen.font = '11px system-ui, sans-serif';
+    pen.font = '11px Inter, system-ui, sans-serif';
     pen.textAlign = 'right';
     pen.textBaseline = 'top';
     pen.fillStyle = this.palette.muted;

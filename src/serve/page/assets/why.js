@@ -41,7 +41,8 @@ function outputView(output, several) {
     h('div', {class: 'scroll'}, h('table', {class: 'why'}, h('tbody', {}, output.spans.map((span) => {
       const {title, kind} = kindOf(span);
       const bar = h('span', {class: `bar-piece ${kind}`});
-      bar.style.left = `${100 * span.start_ms / total}%`;
+      // The last ones stay within the track, however short they are.
+      bar.style.left = `min(${100 * span.start_ms / total}%, 100% - 2px)`;
       bar.style.width = `${100 * span.duration_ms / total}%`;
       return h('tr', {title: span.because ?? ''},
         h('td', {}, title),
