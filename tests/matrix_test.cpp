@@ -81,6 +81,7 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.max_steps_in_flight = setting.max_steps_in_flight;
   args.jump_forward = setting.jump_forward;
   args.scheduling_policy = setting.policy;
+  args.admission = setting.admission;
   args.max_pinned_share = setting.pinned ? 0.25 : 0;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
   const bool drafts_itself = args.speculation && !args.speculation->model.empty();

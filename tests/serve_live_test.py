@@ -18,7 +18,8 @@ from live_support import Load, live_events
 from serve_support import TIMEOUT, Server, ServerTest, free_port, main, refusing_port, wait_until
 
 CAUSES = {"queue_order", "max_num_seqs", "token_budget", "no_free_blocks", "preempted", "batch",
-          "fork_parent", "step_time", "prefix_in_flight", "kv_fetch"}
+          "fork_parent", "step_time", "prefix_in_flight", "kv_fetch",
+          "admission_pace"}
 
 
 def top(*args):

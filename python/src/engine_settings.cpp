@@ -52,12 +52,21 @@ struct Plain<std::optional<T>> {
 
 using ReadSetting = Status (*)(const JsonReader& object, std::string_view key, EngineArgs& args);
 
+template <typename T>
+Status read_into(T& target, const JsonReader& object, std::string_view key) {
+  QUIRE_ASSIGN_OR_RETURN(const auto value, find_value<typename Plain<T>::Type>(object, key));
+  if (value) target = *value;
+  return {};
+}
+
 template <auto kMember>
 Status read_setting(const JsonReader& object, std::string_view key, EngineArgs& args) {
-  using T = std::remove_cvref_t<decltype(args.*kMember)>;
-  QUIRE_ASSIGN_OR_RETURN(const auto value, find_value<typename Plain<T>::Type>(object, key));
-  if (value) args.*kMember = *value;
-  return {};
+  return read_into(args.*kMember, object, key);
+}
+
+template <auto kMember>
+Status read_admission(const JsonReader& object, std::string_view key, EngineArgs& args) {
+  return read_into(args.admission.*kMember, object, key);
 }
 
 Status read_max_step(const JsonReader& object, std::string_view key, EngineArgs& args) {
@@ -116,6 +125,8 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"scheduling_policy", read_setting<&EngineArgs::scheduling_policy>},
     {"batching", read_setting<&EngineArgs::batching>},
     {"max_batch_delay_ms", read_setting<&EngineArgs::max_batch_delay_ms>},
+    {"waiting_served_ratio", read_admission<&AdmissionPace::waiting_served_ratio>},
+    {"max_waiting_tokens", read_admission<&AdmissionPace::max_waiting_tokens>},
     {"speculative_config", read_speculation},
     {"prefault", read_setting<&EngineArgs::prefault>},
     {"max_queued_requests", read_setting<&EngineArgs::max_queued_requests>},

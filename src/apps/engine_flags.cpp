@@ -181,6 +181,18 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->check(number(0, 3.6e6))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--waiting-served-ratio", args.admission.waiting_served_ratio,
+                 "Start waiting requests beside running ones only when so many wait for each that "
+                 "runs, or after --max-waiting-tokens steps; 0: in any step")
+      ->type_name("RATIO")
+      ->check(number(0, kMaxWaitingServedRatio))
+      ->capture_default_str()
+      ->group(group);
+  add_count(app, "--max-waiting-tokens", args.admission.max_waiting_tokens,
+            "Steps without a start after which waiting requests start although they are fewer than "
+            "--waiting-served-ratio asks for",
+            1, 1 << 20)
+      ->group(group);
   add_count(app, "--max-queued-requests", args.max_queued_requests,
             "Sequences that may wait, besides the running ones", 1, 1 << 20)
       ->group(group);

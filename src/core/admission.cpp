@@ -23,7 +23,8 @@ Status SchedulerConfig::validate() const {
         Bound{"max_steps_in_flight", max_steps_in_flight, 1},
         Bound{"max_overtaken", max_overtaken, 0}, Bound{"max_draft_paths", max_draft_paths, 1},
         Bound{"min_prefix_in_flight", min_prefix_in_flight, 1},
-        Bound{"max_pinned_blocks", max_pinned_blocks, 0}}) {
+        Bound{"max_pinned_blocks", max_pinned_blocks, 0},
+        Bound{"max_waiting_tokens", admission.max_waiting_tokens, 1}}) {
     if (bound.value < bound.least) {
       return Status::invalid_argument(
           fmt::format("{}: {} is not an integer >= {}", bound.name, bound.value, bound.least));
@@ -32,6 +33,16 @@ Status SchedulerConfig::validate() const {
   if (max_draft_paths > kMaxDrafts) {
     return Status::invalid_argument(
         fmt::format("max_draft_paths: {} is more than {}", max_draft_paths, kMaxDrafts));
+  }
+  if (!(admission.waiting_served_ratio >= 0 &&
+        admission.waiting_served_ratio <= kMaxWaitingServedRatio)) {
+    return Status::invalid_argument(fmt::format("waiting_served_ratio: {} is not in 0 to {}",
+                                                admission.waiting_served_ratio,
+                                                kMaxWaitingServedRatio));
+  }
+  if (admission.limited() && batching != Batching::kContinuous) {
+    return Status::config("waiting_served_ratio: nobody joins a batch whose members are fixed",
+                          "use continuous batching, or leave the ratio out");
   }
   if (kv_tier && (!enable_prefix_caching || kv_groups != std::vector{KvGroup{}})) {
     return Status::config(

@@ -4,6 +4,14 @@
 
 namespace quire {
 
+void BatchFormer::begin_step(std::int64_t num_steps, std::int64_t num_waiting,
+                             std::int64_t num_running) {
+  num_steps_ = num_steps;
+  const auto least =
+      static_cast<std::int64_t>(pace_.waiting_served_ratio * static_cast<double>(num_running));
+  open_ = num_waiting >= least || num_steps - last_start_ >= pace_.max_waiting_tokens;
+}
+
 void BatchFormer::form(std::int64_t num_waiting, Instant oldest_arrival, Instant now) {
   if (batching_ == Batching::kContinuous) return;
   const bool ready = now >= forms_at(num_waiting, oldest_arrival);

@@ -26,6 +26,8 @@ std::string_view wait_cause_name(WaitCause cause) {
       return "prefix_in_flight";
     case WaitCause::kKvFetch:
       return "kv_fetch";
+    case WaitCause::kAdmissionPace:
+      return "admission_pace";
   }
   return "unknown";
 }

@@ -31,8 +31,9 @@ enum class WaitCause : std::uint8_t {
   kStepTime,        // earlier requests used up the time that a step may take
   kPrefixInFlight,  // a request that runs computes the prefix that they share
   kKvFetch,         // what is computed of its prompt comes from the tier below the KV cache
+  kAdmissionPace,   // too few wait to start beside those that run (core/batch_former.h)
 };
-inline constexpr std::size_t kNumWaitCauses = 10;
+inline constexpr std::size_t kNumWaitCauses = 11;
 
 // "queue_order" and so on; the stable name used in logs and metrics.
 std::string_view wait_cause_name(WaitCause cause);

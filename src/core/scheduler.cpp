@@ -12,7 +12,7 @@ Scheduler::Scheduler(SchedulerConfig config)
     : config_(std::move(config)),
       kv_(config_.block_size, config_.num_blocks, config_.enable_prefix_caching, config_.kv_groups,
           config_.kv_tier),
-      batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay),
+      batch_(config_.batching, config_.max_num_seqs, config_.max_batch_delay, config_.admission),
       retained_(config_.max_model_len),
       steps_(config_.max_steps_in_flight, config_.max_num_seqs) {
   assert(config_.validate().ok());
@@ -102,6 +102,7 @@ void Scheduler::hold(Request& request, WaitCause cause, const Admission& admissi
     case WaitCause::kMaxNumSeqs:
     case WaitCause::kNoFreeBlocks:
     case WaitCause::kBatch:
+    case WaitCause::kAdmissionPace:
     case WaitCause::kPreempted:
       blockers = others_running(request);
       break;

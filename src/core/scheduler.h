@@ -312,6 +312,7 @@ class Scheduler {
   std::int64_t pages_to_start(const Request& request) const;
   void hold(Request& request, WaitCause cause, const Admission& admission, Instant now);
   Blockers others_running(const Request& request) const;
+  std::optional<WaitCause> batch_obstacle(const Request& request) const;
   std::optional<WaitCause> admission_obstacle(const Request& request, const StepBudget& budget,
                                               Admission& admission) const;
   const Request* find_fork_parent(const Request& request) const;

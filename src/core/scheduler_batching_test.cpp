@@ -142,5 +142,116 @@ TEST_F(SchedulerBatching, AnIdIsInUseWhileItsRowGoesOn) {
   add(request_of(1, 2, 1));
 }
 
+class SchedulerAdmissionPace : public SchedulerTest {
+ protected:
+  void make_paced(double ratio, std::int32_t max_waiting_tokens, SchedulerConfig config = {}) {
+    config.admission = {.waiting_served_ratio = ratio, .max_waiting_tokens = max_waiting_tokens};
+    make(config);
+  }
+  SchedulerConfig config() {
+    SchedulerConfig config = small_config();
+    config.max_num_seqs = 8;
+    config.max_num_batched_tokens = 32;
+    return config;
+  }
+  std::optional<WaitCause> wait_of(RequestId id) {
+    return scheduler_->find(id)->timeline().current();
+  }
+};
+
+TEST_F(SchedulerAdmissionPace, ThoseThatWaitStartTogetherWhenTheyAreEnough) {
+  make_paced(1.2, 100, config());
+  for (RequestId id = 1; id <= 3; ++id) add(request_of(id, 2, 20));
+  EXPECT_THAT(shares(step_plan()), ElementsAre("1:0+2!", "2:0+2!", "3:0+2!"));
+  add(request_of(4, 2, 20));
+  add(request_of(5, 2, 20));
+  EXPECT_THAT(shares(step_plan()), ElementsAre("1:2+1!", "2:2+1!", "3:2+1!"));
+  EXPECT_EQ(wait_of(4), WaitCause::kAdmissionPace);
+  EXPECT_EQ(scheduler_->find(4)->timeline().open()->blockers.count, 3);
+  EXPECT_EQ(wait_of(5), WaitCause::kQueueOrder);
+  add(request_of(6, 2, 20));  // 3 of 3 run: 3.6 are asked for, rounded down
+  EXPECT_EQ(schedule().new_requests.size(), 3U);
+}
+
+TEST_F(SchedulerAdmissionPace, AfterSoManyStepsAnyNumberStarts) {
+  make_paced(3, 4, config());
+  for (RequestId id = 1; id <= 2; ++id) add(request_of(id, 2, 20));
+  step();
+  add(request_of(3, 2, 20));
+  for (int i = 1; i < 4; ++i) EXPECT_THAT(step_plan().new_requests, IsEmpty()) << i;
+  EXPECT_EQ(step_plan().new_requests.size(), 1U);
+  add(request_of(4, 2, 20));  // and from then on they are counted again
+  for (int i = 1; i < 4; ++i) EXPECT_THAT(step_plan().new_requests, IsEmpty()) << i;
+  EXPECT_EQ(step_plan().new_requests.size(), 1U);
+}
+
+TEST_F(SchedulerAdmissionPace, NobodyWaitsForOthersWhereNobodyRuns) {
+  make_paced(1000, 1000, config());
+  add(request_of(1, 2, 1));
+  EXPECT_EQ(step_plan().new_requests.size(), 1U);
+  add(request_of(2, 2, 1));
+  EXPECT_EQ(step_plan().new_requests.size(), 1U);
+}
+
+TEST_F(SchedulerAdmissionPace, AChunkedPromptGoesOnAndThePreemptedResumeAtOnce) {
+  SchedulerConfig small = config();
+  small.num_blocks = 3;
+  small.max_num_batched_tokens = 5;
+  make_paced(2, 1000, small);
+  add(request_of(1, 4, 5));
+  add(request_of(2, 4, 5));
+  add(request_of(3, 1, 1));
+  EXPECT_THAT(shares(step_plan()), ElementsAre("1:0+4!", "2:0+1"));
+  EXPECT_THAT(shares(step_plan()), ElementsAre("1:4+1!", "2:1+3!"));
+  step();  // a block more for each: the second gives way
+  EXPECT_EQ(wait_of(2), WaitCause::kPreempted);
+  while (scheduler_->find(1) != nullptr) step();
+  const SchedulerOutput plan = schedule();
+  ASSERT_FALSE(plan.new_requests.empty());
+  EXPECT_EQ(plan.new_requests[0].request_id, 2U);
+}
+
+TEST_F(SchedulerAdmissionPace, TheOutputsOfAPromptStartOnceItIsComputed) {
+  make_paced(1000, 1000, config());
+  AddRequest request = request_of(1, 6, 8);
+  SamplingParams params = *request.sampling_params;
+  params.n = 3;
+  request.sampling_params = std::make_shared<const SamplingParams>(params);
+  add(request);
+  EXPECT_EQ(step_plan().new_requests.size(), 1U);
+  EXPECT_EQ(step_plan().new_requests.size(), 2U);
+}
+
+// Or the one would give way for another that does not start.
+TEST_F(SchedulerAdmissionPace, NobodyGivesWayToOneThatMayNotStart) {
+  SchedulerConfig fair = config();
+  fair.policy = SchedulingPolicy::kFair;
+  fair.max_num_seqs = 2;
+  make_paced(1, 1000, fair);
+  for (RequestId id = 1; id <= 2; ++id) {
+    AddRequest request = request_of(id, 2, 20);
+    request.user = "a";
+    add(request);
+  }
+  step();
+  AddRequest other = request_of(3, 2, 20);
+  other.user = "b";
+  add(other);
+  EXPECT_THAT(shares(step_plan()), ElementsAre("1:2+1!", "2:2+1!"));
+  EXPECT_EQ(scheduler_->stats().num_preemptions, 0);
+  EXPECT_EQ(wait_of(3), WaitCause::kAdmissionPace);
+}
+
+TEST_F(SchedulerAdmissionPace, ItsSettingsAreChecked) {
+  SchedulerConfig bad = config();
+  bad.admission.waiting_served_ratio = -1;
+  EXPECT_THAT(bad.validate().message(), testing::HasSubstr("waiting_served_ratio: -1"));
+  bad.admission = {.waiting_served_ratio = 1, .max_waiting_tokens = 0};
+  EXPECT_THAT(bad.validate().message(), testing::HasSubstr("max_waiting_tokens: 0"));
+  bad.admission.max_waiting_tokens = 1;
+  bad.batching = Batching::kStatic;
+  EXPECT_THAT(bad.validate().message(), testing::HasSubstr("whose members are fixed"));
+}
+
 }  // namespace
 }  // namespace quire

@@ -48,6 +48,7 @@ struct SchedulerConfig {
   std::int32_t min_prefix_in_flight = 64;
   Batching batching = Batching::kContinuous;
   Duration max_batch_delay{};  // of dynamic batching, from the oldest waiting arrival
+  AdmissionPace admission;     // of continuous batching
   // Of a request's drafts in a step, in [1, kMaxDrafts]: of a tree the longest. 1: chains.
   std::int32_t max_draft_paths = 1;
   // Blocks that leave the prefix cache may come back from a lower tier: with prefix caching, for a

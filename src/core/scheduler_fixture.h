@@ -76,6 +76,11 @@ class SchedulerTest : public testing::Test {
     return outputs;
   }
   std::vector<RequestStepOutput> step(TokenId token = 5) { return update(schedule(), token); }
+  SchedulerOutput step_plan() {
+    SchedulerOutput plan = schedule();
+    update(plan);
+    return plan;
+  }
   std::unique_ptr<const Request> abort(RequestId id) {
     auto request = scheduler_->abort(id, now_);
     check();

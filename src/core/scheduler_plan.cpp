@@ -16,6 +16,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   }
   plan.clear();
   kv_.set_time(now);
+  batch_.begin_step(counters_.num_steps, std::ssize(waiting_), std::ssize(running_));
   plan.truncated_tables.swap(truncated_tables_);
   plan.adopted_blocks.swap(adopted_blocks_);
   plan.removed_request_ids.swap(removed_request_ids_);
@@ -168,13 +169,24 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
   ++counters_.num_preemptions;
 }
 
+// What keeps it from joining those that run, whatever room there is. The pace is for who would take
+// time from them: not for who has run or begun to fetch its blocks, nor for an output of a prompt
+// that is computed; and not where nobody runs.
+std::optional<WaitCause> Scheduler::batch_obstacle(const Request& request) const {
+  if (!batch_.admits()) return WaitCause::kBatch;
+  const bool passes = batch_.open() || running_.empty() || request.fetched() ||
+                      request.state() == RequestState::kPreempted ||
+                      find_fork_parent(request) != nullptr;
+  return passes ? std::nullopt : std::optional(WaitCause::kAdmissionPace);
+}
+
 // Why the first waiting request cannot run yet, or how it would start. All its known tokens must
 // fit into the free blocks, not only those of its first step: a sequence that is started without
 // room for its prompt would soon be preempted, its work lost.
 std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
                                                        const StepBudget& budget,
                                                        Admission& admission) const {
-  if (!batch_.admits()) return WaitCause::kBatch;
+  if (const auto cause = batch_obstacle(request)) return cause;
   if (num_rows_running() + num_rows_fetching() + request.max_rows() > config_.max_num_seqs) {
     return WaitCause::kMaxNumSeqs;
   }
@@ -276,7 +288,7 @@ void Scheduler::start(Request& request, const Admission& admission, SchedulerOut
   leave_queue(request);
   const auto earlier = [this](const Request* a, const Request* b) { return goes_before(*a, *b); };
   running_.insert(std::lower_bound(running_.begin(), running_.end(), &request, earlier), &request);
-  batch_.joined();
+  batch_.joined(first_time);
   plan_tokens(request, admission.num_tokens, plan, now);
 }
 

@@ -329,6 +329,7 @@ Result<SchedulerSnapshot> Scheduler::snapshot() const {
   snapshot.last_fetch_id = last_fetch_id_;
   snapshot.waits_for_fetch = waits_for_fetch_;
   snapshot.num_vacancies = batch_.num_vacancies();
+  snapshot.last_start = batch_.last_start();
   snapshot.retained = retained_.snapshot();
   snapshot.pins.assign(pinned_.all().begin(), pinned_.all().end());
   snapshot.removed_request_ids = removed_request_ids_;
@@ -371,7 +372,10 @@ Result<std::unique_ptr<Scheduler>> Scheduler::restore(SchedulerSnapshot snapshot
   if (snapshot.num_vacancies < 0 || snapshot.num_vacancies > scheduler->config_.max_num_seqs) {
     return Status::invalid_argument("a batch has more vacancies than it can have");
   }
-  scheduler->batch_.restore(snapshot.num_vacancies);
+  if (snapshot.last_start < 0 || snapshot.last_start > snapshot.counters.num_steps) {
+    return Status::invalid_argument("a request first ran in a step that never was");
+  }
+  scheduler->batch_.restore(snapshot.num_vacancies, snapshot.last_start);
   QUIRE_RETURN_IF_ERROR(scheduler->retained_.restore(std::move(snapshot.retained)));
   scheduler->pinned_.restore(std::move(snapshot.pins));
   scheduler->removed_request_ids_.assign(snapshot.removed_request_ids.begin(),

@@ -22,6 +22,7 @@ struct SchedulerSnapshot {
   FetchId last_fetch_id = 0;
   bool waits_for_fetch = false;
   std::int64_t num_vacancies = 0;  // of the batch that forms
+  std::int64_t last_start = 0;     // steps before the last one in which a request first ran
   std::vector<RetainedRow> retained;
   std::vector<PinnedPrefix> pins;
   std::vector<RequestId> removed_request_ids;     // that the executor has not been told of yet

@@ -78,6 +78,7 @@ void Scheduler::give_way(SchedulerOutput& plan, Instant now) {
     return;
   }
   const Request& least = least_served();
+  if (batch_obstacle(least)) return;
   while (Request* gives_way = who_gives_way_to(least)) {
     if (!lacks_place(least)) return;
     preempt(*gives_way, least, plan, now);

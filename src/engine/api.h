@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/span_recorder.h"
 #include "base/status.h"
+#include "core/batch_former.h"
 #include "core/finish_reason.h"
 #include "core/sampling_params.h"
 #include "core/sampling_table.h"
@@ -67,6 +68,7 @@ struct EngineArgs {
   std::string scheduling_policy = "fcfs";        // and others: engine_args.h
   std::string batching = "continuous";           // continuous, static, dynamic
   double max_batch_delay_ms = 100;               // how long a dynamic batch waits for more requests
+  AdmissionPace admission;                       // how often waiting requests join running ones
   std::optional<SpeculativeConfig> speculation;  // drafts of tokens; nullopt: none
   bool prefault = false;                         // touch all memory at start
   std::int32_t max_queued_requests = 4096;  // waiting, besides the running ones; beyond: refused

@@ -79,6 +79,21 @@ Status check_engine_args(const EngineArgs& args) {
   QUIRE_RETURN_IF_ERROR(
       check_range("--max-num-batched-tokens", args.max_num_batched_tokens, 1, 1 << 20));
   QUIRE_RETURN_IF_ERROR(check_milliseconds("--max-batch-delay-ms", args.max_batch_delay_ms));
+  const AdmissionPace& admission = args.admission;
+  if (!(admission.waiting_served_ratio >= 0 &&
+        admission.waiting_served_ratio <= kMaxWaitingServedRatio)) {
+    return Status::invalid_argument(fmt::format("--waiting-served-ratio {}: expected 0 to {}",
+                                                admission.waiting_served_ratio,
+                                                kMaxWaitingServedRatio));
+  }
+  QUIRE_RETURN_IF_ERROR(
+      check_range("--max-waiting-tokens", admission.max_waiting_tokens, 1, 1 << 20));
+  if (admission.limited() && args.batching != "continuous") {
+    return Status::config(
+        fmt::format("--waiting-served-ratio: with --batching {} nobody joins a batch that runs",
+                    args.batching),
+        "use --batching continuous, or leave --waiting-served-ratio out");
+  }
   QUIRE_RETURN_IF_ERROR(check_offload(args));
   if (!(args.max_pinned_share >= 0 && args.max_pinned_share <= 0.9)) {
     return Status::invalid_argument(

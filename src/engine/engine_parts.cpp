@@ -32,6 +32,7 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   QUIRE_ASSIGN_OR_RETURN(config.policy, parse_policy(args.scheduling_policy));
   QUIRE_ASSIGN_OR_RETURN(config.batching, parse_batching(args.batching));
   config.max_batch_delay = Duration(static_cast<std::int64_t>(args.max_batch_delay_ms * 1e6));
+  config.admission = args.admission;
   if (args.speculation) config.max_draft_paths = args.speculation->max_draft_paths();
   if (config.enable_prefix_caching) {
     const std::int64_t longest = max_pages(config.kv_groups, max_model_len,

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "sim/admission_pace_law.h"
 #include "sim/choice_law.h"
 #include "sim/in_flight_law.h"
 #include "sim/scope_law.h"
@@ -12,7 +13,10 @@ namespace quire {
 class PlanLaws {
  public:
   explicit PlanLaws(const Scheduler& scheduler)
-      : scopes_(scheduler), choices_(scheduler), in_flight_(scheduler) {}
+      : scopes_(scheduler),
+        choices_(scheduler),
+        in_flight_(scheduler),
+        admission_pace_(scheduler) {}
 
   void arrive(const Request& request) { choices_.arrive(request); }
   void end(const Request& request) {
@@ -25,9 +29,11 @@ class PlanLaws {
     if (stats.step_time_charged_ns == step_time_.count()) return {};
     return "of the time of steps something was divided among nobody";
   }
+  void before_step() { admission_pace_.before_step(); }
   std::string check(const SchedulerOutput& plan) {
     auto error = scopes_.check(plan);
     if (error.empty()) error = choices_.check(plan);
+    if (error.empty()) error = admission_pace_.check(plan);
     return error.empty() ? in_flight_.check(plan) : error;
   }
 
@@ -35,6 +41,7 @@ class PlanLaws {
   ScopeLaw scopes_;
   ChoiceLaw choices_;
   InFlightLaw in_flight_;
+  AdmissionPaceLaw admission_pace_;
   Duration step_time_{};
 };
 

@@ -82,6 +82,13 @@ void allow_pins(SchedulerConfig& config, std::uint64_t seed) {
       some ? config.num_blocks * static_cast<std::int32_t>(1 + seed / 4 % 3) / 6 : 0;
 }
 
+// In some traces, requests start beside others only now and then.
+void pace_admission(SchedulerConfig& config, std::uint64_t seed) {
+  if (config.batching != Batching::kContinuous || seed % 5 != 2) return;
+  config.admission = {.waiting_served_ratio = static_cast<double>(1 + seed / 5 % 15) / 10,
+                      .max_waiting_tokens = static_cast<std::int32_t>(1 + seed / 10 % 20)};
+}
+
 }  // namespace
 
 TraceConfig random_trace(std::uint64_t seed) {
@@ -127,6 +134,7 @@ TraceConfig random_trace(std::uint64_t seed) {
     trace.scheduler.eos_token_ids.push_back(pick(random, 0, w.vocab_size - 1));
   }
   allow_pins(trace.scheduler, seed);
+  pace_admission(trace.scheduler, seed);
   return trace;
 }
 

@@ -135,6 +135,7 @@ class Simulation {
     const std::optional<Instant> deadline = scheduler_.next_deadline();
     if (limited_ && pace_random_.chance(0.1)) scheduler_.set_pace(random_pace());
     SchedulerOutput& plan = plans_[num_begun_ % plans_.size()];
+    plan_laws_.before_step();
     running_before_.clear();
     for (const Request* request : scheduler_.running()) {
       running_before_.emplace_back(request->id(), request->num_preemptions());

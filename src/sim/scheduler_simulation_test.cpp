@@ -71,7 +71,8 @@ TEST_P(SchedulerSimulation, RandomTraces) {
   for (const std::int64_t count : coverage.rejected) EXPECT_GT(count, 20);
   for (std::size_t i = 0; i < kNumWaitCauses; ++i) {
     const auto cause = static_cast<WaitCause>(i);
-    const bool rare = cause == WaitCause::kPrefixInFlight || cause == WaitCause::kKvFetch;
+    const bool rare = cause == WaitCause::kPrefixInFlight || cause == WaitCause::kKvFetch ||
+                      cause == WaitCause::kAdmissionPace;
     EXPECT_GT(coverage.waited[i], rare ? 25 : 1500) << "cause " << i;
   }
   EXPECT_GT(coverage.offloaded_blocks, 1000);

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/batch_former.h"
+
 namespace quire::test {
 
 // How a corpus is run.
@@ -25,6 +27,7 @@ struct Setting {
   bool jump_forward = true;
   std::optional<std::int32_t> drafts = std::nullopt;  // in each step; none: the governor says
   std::string policy = "fcfs";
+  AdmissionPace admission = {};
   bool salted = false;  // every other prompt is of another scope of the prefix cache
   bool again = false;   // what is compared are second runs, which find their prompts to the token
   bool offload =

@@ -64,18 +64,20 @@ struct CountSetting {
   std::int64_t least = 1;
 };
 
-constexpr std::array<CountSetting, 9> kCountSettings = {{{"max-num-seqs"},
-                                                         {"max-num-batched-tokens"},
-                                                         {"block-size"},
-                                                         {"replicas"},
-                                                         {"prefill-replicas", 0},
-                                                         {"tp"},
-                                                         {"pp"},
-                                                         {"kv-tokens"},
-                                                         {"num-speculative-tokens", 0}}};
+constexpr std::array<CountSetting, 10> kCountSettings = {{{"max-num-seqs"},
+                                                          {"max-waiting-tokens"},
+                                                          {"max-num-batched-tokens"},
+                                                          {"block-size"},
+                                                          {"replicas"},
+                                                          {"prefill-replicas", 0},
+                                                          {"tp"},
+                                                          {"pp"},
+                                                          {"kv-tokens"},
+                                                          {"num-speculative-tokens", 0}}};
 
 void set_counted(SimulationSettings& settings, std::string_view name, std::int64_t value) {
   if (name == "max-num-seqs") settings.max_num_seqs = value;
+  if (name == "max-waiting-tokens") settings.max_waiting_tokens = value;
   if (name == "max-num-batched-tokens") settings.max_num_batched_tokens = value;
   if (name == "block-size") settings.block_size = value;
   if (name == "replicas") settings.replicas = static_cast<int>(value);
@@ -90,20 +92,22 @@ struct NumberSetting {
   std::string_view name;
   double SimulationSettings::*member;
   double least;
+  double most = 1e6;
 };
-constexpr double kMostNumber = 1e6;
 
-constexpr std::array<NumberSetting, 2> kNumberSettings = {
+constexpr std::array<NumberSetting, 3> kNumberSettings = {
     {{"kv-offloading-size", &SimulationSettings::kv_offloading_size, 0},
-     {"kv-offload-gbs", &SimulationSettings::kv_offload_gbs, 1e-3}}};
+     {"kv-offload-gbs", &SimulationSettings::kv_offload_gbs, 1e-3},
+     {"waiting-served-ratio", &SimulationSettings::waiting_served_ratio, 0,
+      kMaxWaitingServedRatio}}};
 
 Status set_number(SimulationSettings& settings, const NumberSetting& setting,
                   const std::string& value) {
   double number = 0;
   if (!CLI::detail::lexical_cast(value, number) ||
-      !(number >= setting.least && number <= kMostNumber)) {
+      !(number >= setting.least && number <= setting.most)) {
     return Status::invalid_argument(fmt::format("{}: expected {:g} to {:g}, found \"{}\"",
-                                                setting.name, setting.least, kMostNumber,
+                                                setting.name, setting.least, setting.most,
                                                 printable(value)));
   }
   settings.*setting.member = number;
@@ -189,6 +193,11 @@ std::vector<std::string> setting_names() {
   for (const NumberSetting& number : kNumberSettings) names.emplace_back(number.name);
   names.emplace_back(kMaxStepSetting);
   return names;
+}
+
+AdmissionPace admission_of(const SimulationSettings& settings) {
+  return {.waiting_served_ratio = settings.waiting_served_ratio,
+          .max_waiting_tokens = static_cast<std::int32_t>(settings.max_waiting_tokens)};
 }
 
 Result<std::vector<SweptSettings>> sweep_settings(const std::vector<std::string>& sweeps,

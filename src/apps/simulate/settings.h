@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "core/batch_former.h"
 #include "core/step_pace.h"
 
 namespace quire {
@@ -23,6 +24,8 @@ struct SimulationSettings {
   bool chunked_prefill = true;
   std::string policy = "fcfs";
   std::string batching = "continuous";
+  double waiting_served_ratio = 0;  // as EngineArgs::admission has them
+  std::int64_t max_waiting_tokens = AdmissionPace{}.max_waiting_tokens;
   std::string kv = "paged";
   int replicas = 1;
   int prefill_replicas = 0;  // of these, those that compute prompts alone
@@ -44,6 +47,8 @@ struct SimulationSettings {
 };
 
 inline constexpr std::string_view kMaxStepSetting = "max-step-ms";
+
+AdmissionPace admission_of(const SimulationSettings& settings);
 
 // What a sweep may change, by the flag's name; whole numbers or names, as flags accept them.
 // kInvalidArgument naming what is wrong.

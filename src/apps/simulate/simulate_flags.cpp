@@ -64,6 +64,12 @@ void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
       ->default_str("50");
   add_named_setting(app, "--router", settings.router, "How requests are distributed to servers");
   add_named_setting(app, "--batching", settings.batching, "When requests may join a batch");
+  add_text_setting(
+      app, settings, "waiting-served-ratio", "RATIO",
+      "Start waiting requests beside running ones only when so many wait for each that "
+      "runs (0: in any step)");
+  add_count(app, "--max-waiting-tokens", settings.max_waiting_tokens,
+            "Steps without a start after which they start in any case", 1, 1 << 20);
   add_named_setting(app, "--kv", settings.kv,
                     "How the KV cache is allocated: in blocks, or reserved in one piece for the "
                     "longest sequence");

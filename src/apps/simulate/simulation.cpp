@@ -84,6 +84,7 @@ Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan
   scheduler.enable_chunked_prefill = settings.chunked_prefill;
   QUIRE_ASSIGN_OR_RETURN(scheduler.policy, parse_policy(settings.policy));
   QUIRE_ASSIGN_OR_RETURN(scheduler.batching, parse_batching(settings.batching));
+  scheduler.admission = admission_of(settings);
   if (scheduler.batching == Batching::kDynamic) scheduler.max_batch_delay = kSimulatedBatchDelay;
   scheduler.max_queued = static_cast<std::int32_t>(
       std::min<std::size_t>(num_requests + 1, std::numeric_limits<std::int32_t>::max()));

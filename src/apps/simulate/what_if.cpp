@@ -55,6 +55,7 @@ Result<SchedulerConfig> changed(const RecordedRun& run, const SimulationSettings
   scheduler.enable_chunked_prefill = settings.chunked_prefill;
   QUIRE_ASSIGN_OR_RETURN(scheduler.policy, parse_policy(settings.policy));
   QUIRE_ASSIGN_OR_RETURN(scheduler.batching, parse_batching(settings.batching));
+  scheduler.admission = admission_of(settings);
   if (scheduler.batching == Batching::kDynamic && run.scheduler.batching != Batching::kDynamic) {
     scheduler.max_batch_delay = kSimulatedBatchDelay;
   }
@@ -83,6 +84,8 @@ SimulationSettings recorded_settings(const RecordedRun& run, const SimulationSet
   settings.chunked_prefill = scheduler.enable_chunked_prefill;
   settings.policy = policy_name(scheduler.policy);
   settings.batching = batching_name(scheduler.batching);
+  settings.waiting_served_ratio = scheduler.admission.waiting_served_ratio;
+  settings.max_waiting_tokens = scheduler.admission.max_waiting_tokens;
   // What a log has of drafts are those that its server made, and not how many it would have made.
   if (run.result.draft_tokens > 0) settings.num_speculative_tokens = given.num_speculative_tokens;
   settings.acceptance = given.acceptance;

@@ -37,13 +37,15 @@ void visit_config(Archive& archive, Config& config) {
   archive(config.max_draft_paths);
   archive(config.kv_tier);
   archive(config.max_pinned_blocks);
+  archive(config.admission.waiting_served_ratio);
+  archive(config.admission.max_waiting_tokens);
   archive(config.eos_token_ids);
 }
 
 template <typename Archive, typename Span>
 void visit_span(Archive& archive, Span& span) {
   archive.enumeration(span.kind, SpanKind::kDecode);
-  archive.enumeration(span.cause, WaitCause::kKvFetch);
+  archive.enumeration(span.cause, WaitCause::kAdmissionPace);
   archive(span.blockers.count);
   for (auto& id : span.blockers.ids) archive(id);
   archive(span.begin);
@@ -195,6 +197,7 @@ void for_each_part(Part part) {
   });
   part("batch", [](auto& a, auto& s) {
     a(s.num_vacancies);
+    a(s.last_start);
     a.list(s.retained, [](auto& inner, auto& row) {
       inner(row.request_id);
       inner(row.num_tokens);

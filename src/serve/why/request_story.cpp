@@ -45,6 +45,9 @@ std::string because(const TimelineSpan& span) {
     case WaitCause::kBatch:
       return others == 0 ? "the batch waited for more members"
                          : fmt::format("the batch of {} was not done", requests(others));
+    case WaitCause::kAdmissionPace:
+      return fmt::format("{} ran, too many for so few that waited (--waiting-served-ratio)",
+                         requests(others));
     case WaitCause::kPrefixInFlight:
       return "another request computed the beginning of its prompt";
     case WaitCause::kKvFetch:

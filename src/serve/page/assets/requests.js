@@ -14,6 +14,7 @@ const CAUSES = {
   preempted: 'gave its blocks to an earlier one',
   batch: 'waits for a batch',
   fork_parent: 'its prompt is being computed',
+  admission_pace: 'too few wait to start beside those that run',
   prefix_in_flight: 'its prompt\'s beginning is being computed',
   kv_fetch: 'its prompt\'s KV blocks come from disk',
 };
