@@ -5,10 +5,14 @@ much each key may ask for.
 """
 
 import concurrent.futures
+import pathlib
+import subprocess
+import tempfile
 import time
 import unittest
 
-from serve_support import Server, ServerTest, main
+from cli_support import PROGRAM
+from serve_support import TIMEOUT, Server, ServerTest, main
 
 PROMPT = list(range(1000, 1100))
 
@@ -166,6 +170,52 @@ class Quotas(ServerTest):
             self.assertEqual(reply.status, 200, reply.body)
             left = int(reply.headers["x-ratelimit-remaining-requests"])
             self.assertIn(left, (6 - used, 7 - used), route)  # one comes back every ten seconds
+
+
+class KeyFile(unittest.TestCase):
+    """Keys with limits of their own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.file = pathlib.Path(folder.name) / "keys"
+
+    def test_each_key_has_the_limits_of_its_line(self):
+        self.file.write_text("# keys\nsmall rpm-limit=2\nlarge rpm-limit=none\nplain\n")
+        flags = ("--api-key-file", self.file, "--rpm-limit", 4)
+        with Server(*flags, key="flag", simulate=0) as server:
+            def accepted(key):
+                replies = [server.post("/v1/completions", {"prompt": [5], "max_tokens": 1}, bearer(key))
+                           for _ in range(6)]
+                refused = [reply for reply in replies if reply.status != 200]
+                self.assertTrue(all(reply.status == 429 for reply in refused), key)
+                return 6 - len(refused), replies[0].headers.get("x-ratelimit-limit-requests")
+            self.assertEqual(accepted("small"), (2, "2"))
+            self.assertEqual(accepted("plain"), (4, "4"))
+            self.assertEqual(accepted("flag"), (4, "4"))
+            self.assertEqual(accepted("large"), (6, None))
+            self.assertEqual(server.get("/v1/models", bearer("# keys")).status, 401)
+            # It is read once: what is written later counts from the next start on.
+            self.file.write_text("late\n")
+            self.assertEqual(server.get("/v1/models", bearer("late")).status, 401)
+            self.assertEqual(server.get("/v1/models", bearer("small")).status, 200)
+
+    @staticmethod
+    def start(file):
+        return subprocess.run([PROGRAM, "serve", "--simulate-step-ms", "0", "--port", "0", "--api-key-file", file],
+                              capture_output=True, text=True, timeout=TIMEOUT, check=False)
+
+    def test_a_bad_file_is_refused_before_the_start(self):
+        expected = "line 2: rpm-limit: expected a count of 1 to 1000000000, or none"
+        for text, says in (("a\nsecret rpm-limit=-3\n", expected), ("# nobody\n", "there is no key in it")):
+            self.file.write_text(text)
+            refused = self.start(self.file)
+            self.assertEqual(refused.returncode, 64, refused.stderr)
+            self.assertIn(says, refused.stderr)
+            self.assertNotIn("secret", refused.stderr)
+        refused = self.start(f"{self.file}.no")
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn(f"{self.file}.no", refused.stderr)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,13 @@
 #include "apps/dialect_flags.h"
 #include "apps/engine_flags.h"
 #include "apps/flag_values.h"
+#include "apps/key_file.h"
 #include "apps/local_model.h"
 #include "apps/pooler_config.h"
 #include "base/printable.h"
 #include "engine/engine_args.h"
 #include "plan/device_catalog.h"
+#include "serve/http/access.h"
 
 namespace quire {
 namespace {
@@ -81,6 +83,11 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
   add_names(app, "--api-key", http.api_keys, "KEY",
             "Key that requests need (also QUIRE_API_KEY); may be given several times", group);
+  app.add_option("--api-key-file", flags.api_key_file,
+                 "File of keys, one a line, each with its own limits after it: KEY rpm-limit=60 "
+                 "tpm-limit=100k max-parallel-requests=4")
+      ->type_name("FILE")
+      ->group(group);
   app.add_option("--prefix-cache-scope", flags.prefix_cache_scope,
                  "Whose cached prefixes a request can use: those of its own key, or those of all "
                  "keys (global)")
@@ -191,7 +198,6 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->type_name("SECONDS")
       ->check(number(0, 86'400))
       ->group(group);
-  constexpr std::int64_t kMaxQuota = 1'000'000'000;
   add_count(app, "--rpm-limit", service.quotas.requests_per_minute,
             "Requests a minute that each API key may make; more are refused (429)", 1, kMaxQuota)
       ->group(group);
@@ -296,6 +302,21 @@ std::string default_batch_database(const HttpServerConfig& http) {
   return std::string(home == nullptr ? "." : home) + "/.local/state/quire/" + file;
 }
 
+namespace {
+
+// Its keys open the door, too.
+Status take_key_file(ServeFlags& flags) {
+  if (flags.api_key_file.empty()) return {};
+  QUIRE_ASSIGN_OR_RETURN(const auto keys, read_key_file(flags.api_key_file, flags.service.quotas));
+  for (const KeyLimits& each : keys) {
+    flags.http.api_keys.push_back(each.key);
+    flags.service.key_quotas.emplace(AccessPolicy::caller_with(each.key), each.limits);
+  }
+  return {};
+}
+
+}  // namespace
+
 Status complete_server_flags(ServeFlags& flags) {
   if (!flags.root_path.empty() &&
       (!flags.root_path.starts_with('/') || flags.root_path.ends_with('/'))) {
@@ -307,6 +328,7 @@ Status complete_server_flags(ServeFlags& flags) {
   if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && *key != '\0') {
     flags.http.api_keys.emplace_back(key);
   }
+  QUIRE_RETURN_IF_ERROR(take_key_file(flags));
   flags.service.prefix_cache_scope =
       flags.prefix_cache_scope == "key" ? PrefixCacheScope::kKey : PrefixCacheScope::kGlobal;
   QUIRE_ASSIGN_OR_RETURN(flags.service.price_per_hour, read_price(flags.price_per_hour));

@@ -19,6 +19,7 @@ struct ServeFlags {
   EngineArgs engine;
   std::string model_as_named;  // on the command line: "ORG/NAME", a path; empty: the bundled one
   HttpServerConfig http;
+  std::string api_key_file;  // empty: none
   ServiceConfig service;
   double shutdown_timeout_s = 30;
   std::string log_format = "text";

@@ -7,7 +7,7 @@ namespace quire {
 Service::Service(std::shared_ptr<Engine> engine, const ServiceConfig& config,
                  std::shared_ptr<StepWatch> steps)
     : config_(config),
-      quotas_(config.quotas),
+      quotas_(config.quotas, config.key_quotas),
       model_(std::make_unique<ServedModel>(std::move(engine), config, std::move(steps), drain_,
                                            quotas_)) {}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
+#include <span>
 #include <utility>
 
 #include <boost/asio/ip/address.hpp>
@@ -18,6 +19,10 @@ std::string lower_case(std::string_view text) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   return out;
+}
+
+std::string hex_digits(std::span<const unsigned char> bytes) {
+  return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
 }  // namespace
@@ -97,8 +102,10 @@ std::optional<std::string> AccessPolicy::caller_of(const HttpRequest& request) c
   const Digest* by_own_header = find(other == nullptr ? std::string_view() : *other);
   const Digest* found = by_bearer != nullptr ? by_bearer : by_own_header;
   if (found == nullptr) return std::nullopt;
-  return fmt::format("{:02x}", fmt::join(*found, ""));
+  return hex_digits(*found);
 }
+
+std::string AccessPolicy::caller_with(std::string_view key) { return hex_digits(digest(key)); }
 
 const AccessPolicy::Digest* AccessPolicy::find(std::string_view key) const {
   const Digest given = digest(key);

@@ -27,8 +27,10 @@ class AccessPolicy {
   enum class Origin { kNone, kSame, kAllowed, kForeign };
   Origin classify_origin(const HttpRequest& request) const;
 
-  // Who the request's key ("Authorization: Bearer KEY" or "X-Api-Key: KEY") says it is from: the
-  // key's SHA-256 digest as hex digits; empty where no key is needed, nullopt where it brings none
+  // HttpRequest::caller of whoever has this key: its SHA-256 digest as hex digits.
+  static std::string caller_with(std::string_view key);
+  // Who the request's key ("Authorization: Bearer KEY" or "X-Api-Key: KEY") says it is from:
+  // caller_with() it; empty where no key is needed, nullopt where it brings none
   // that is known. Takes the same time whichever key is wrong, and wherever.
   std::optional<std::string> caller_of(const HttpRequest& request) const;
 

@@ -36,7 +36,8 @@ struct ServiceConfig {
   std::chrono::milliseconds heartbeat_timeout{10'000};
   // A request that would wait longer for its turn is refused.
   std::optional<double> max_ttft_s = {};
-  QuotaLimits quotas = {};  // of each API key
+  QuotaLimits quotas = {};       // of each API key
+  CallerLimits key_quotas = {};  // of those that have their own
   // In US dollars, of what the model runs on. Requests are told their cost then.
   std::optional<double> price_per_hour = {};
 };

@@ -13,17 +13,22 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace quire {
 
-// Of each key; nullopt: as many as it likes.
+// Of a key; nullopt: as many as it likes.
 struct QuotaLimits {
   std::optional<std::int64_t> requests_per_minute;
   std::optional<std::int64_t> tokens_per_minute;  // of prompts, cached ones too, and of outputs
   std::optional<std::int64_t> parallel_requests;
 
   bool any() const { return requests_per_minute || tokens_per_minute || parallel_requests; }
+  bool operator==(const QuotaLimits&) const = default;
 };
+
+// By HttpRequest::caller.
+using CallerLimits = std::unordered_map<std::string, QuotaLimits>;
 
 // Has at most one minute's worth, `limit`. May be overdrawn.
 class QuotaBucket {
@@ -63,9 +68,12 @@ class KeyQuotas {
  public:
   using Clock = QuotaBucket::Clock;
 
-  explicit KeyQuotas(const QuotaLimits& limits) : limits_(limits) {}
+  // Of each caller, unless it has its own.
+  explicit KeyQuotas(const QuotaLimits& limits, CallerLimits own = {})
+      : limits_(limits), own_(std::move(own)) {}
 
-  const QuotaLimits& limits() const { return limits_; }
+  const QuotaLimits& limits_of(const std::string& caller) const;
+  bool any() const;  // somebody has a limit
 
   // Lets a request in, which is then in flight until leave(), or says why not.
   std::optional<QuotaRefusal> enter(const std::string& caller, Clock::time_point now);
@@ -84,7 +92,8 @@ class KeyQuotas {
 
   Account& account(const std::string& caller, Clock::time_point now);  // with the mutex held
 
-  QuotaLimits limits_;
+  const QuotaLimits limits_;
+  const CallerLimits own_;
   std::mutex mutex_;
   std::unordered_map<std::string, Account> accounts_;  // one for each key at most
 };

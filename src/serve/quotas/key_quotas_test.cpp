@@ -81,5 +81,25 @@ TEST(KeyQuotas, KeysDoNotTouchEachOther) {
   EXPECT_EQ(quotas.standing("b", kStart).tokens, 10);
 }
 
+TEST(KeyQuotas, AKeyMayHaveItsOwnLimits) {
+  const QuotaLimits all = {
+      .requests_per_minute = 1, .tokens_per_minute = 10, .parallel_requests = {}};
+  KeyQuotas quotas(
+      all, {{"more", {.requests_per_minute = 2, .tokens_per_minute = {}, .parallel_requests = {}}},
+            {"free", {}}});
+  EXPECT_EQ(quotas.limits_of("another"), all);
+  EXPECT_FALSE(quotas.enter("another", kStart));
+  EXPECT_TRUE(quotas.enter("another", kStart));
+  quotas.charge("more", 1000, kStart);
+  EXPECT_FALSE(quotas.enter("more", kStart));
+  EXPECT_FALSE(quotas.enter("more", kStart));
+  EXPECT_NE(quotas.enter("more", kStart)->message.find("limit of 2 requests"), std::string::npos);
+  EXPECT_EQ(quotas.standing("more", kStart + seconds(30)).requests, 1);
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(quotas.enter("free", kStart));
+  EXPECT_TRUE(quotas.any());
+  EXPECT_FALSE(KeyQuotas({}, {{"free", {}}}).any());
+  EXPECT_TRUE(KeyQuotas({}, {{"some", all}}).any());
+}
+
 }  // namespace
 }  // namespace quire

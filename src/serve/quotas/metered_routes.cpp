@@ -13,7 +13,7 @@ namespace quire {
 namespace {
 
 void add_standing(HttpResponse& response, KeyQuotas& quotas, const std::string& caller) {
-  const QuotaLimits& limits = quotas.limits();
+  const QuotaLimits& limits = quotas.limits_of(caller);
   const QuotaStanding standing = quotas.standing(caller, KeyQuotas::Clock::now());
   const auto add = [&](std::string_view what, std::int64_t limit, std::int64_t left,
                        double full_s) {
@@ -84,7 +84,7 @@ HttpResponse refused(const QuotaRefusal& refusal) {
 }  // namespace
 
 std::vector<Route> metered_routes(std::vector<Route> routes, KeyQuotas& quotas) {
-  if (!quotas.limits().any()) return routes;
+  if (!quotas.any()) return routes;
   for (Route& route : routes) {
     if (!route.metered) continue;
     route.handler = [&quotas,

@@ -1,6 +1,7 @@
 #include "serve/quotas/metered_routes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -17,8 +18,8 @@ std::string header(const HttpResponse& response, std::string_view name) {
 class MeteredRoutes : public testing::Test {
  protected:
   // One metered route whose handler keeps its exchange, and one that is not.
-  void limit(const QuotaLimits& limits) {
-    quotas_ = std::make_unique<KeyQuotas>(limits);
+  void limit(const QuotaLimits& limits, CallerLimits own = {}) {
+    quotas_ = std::make_unique<KeyQuotas>(limits, std::move(own));
     const auto keep = [this](std::shared_ptr<Exchange> exchange) {
       running_.push_back(std::move(exchange));
     };
@@ -84,6 +85,16 @@ TEST_F(MeteredRoutes, AnswersSayWhatIsLeft) {
   EXPECT_GE(left, 700);
   EXPECT_LT(left, 1000);
   EXPECT_TRUE(header(response, "x-ratelimit-reset-tokens").ends_with("s"));
+}
+
+TEST_F(MeteredRoutes, AnswersSayTheLimitsOfTheirOwnKey) {
+  limit({}, {{"a", {.requests_per_minute = 5, .tokens_per_minute = {}, .parallel_requests = {}}}});
+  const auto own = ask(0, "a");
+  running_.back()->respond({.body = "{}"});
+  EXPECT_EQ(header(own->wait(), "x-ratelimit-limit-requests"), "5");
+  const auto other = ask(0, "b");
+  running_.back()->respond({.body = "{}"});
+  EXPECT_TRUE(other->wait().headers.empty());
 }
 
 TEST_F(MeteredRoutes, WithoutLimitsNothingIsAdded) {
