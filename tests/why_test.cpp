@@ -267,6 +267,29 @@ TEST(Why, OutputsThatAreTooManyToLookAtAreNotToldWrong) {
   exchange->disconnect();
 }
 
+TEST(Why, ABeamSearchTellsWhyItEnded) {
+  Api api(crowded());
+  const auto exchange = api.complete("s", {{"prompt", {5, 6, 7, 8}},
+                                           {"max_tokens", 4},
+                                           {"use_beam_search", true},
+                                           {"beam_width", 3},
+                                           {"n", 2},
+                                           {"ignore_eos", true},
+                                           {"return_why", true}});
+  const HttpResponse response = exchange->wait();
+  ASSERT_EQ(response.status, 200) << response.body;
+  const json::array outputs = api.why("s").second.at("outputs").as_array();
+  ASSERT_EQ(outputs.size(), 2U);
+  const json::object beams = outputs[0].at("beams").as_object();
+  EXPECT_EQ(beams.at("width"), 3);
+  EXPECT_EQ(beams.at("tokens"), 4);
+  EXPECT_EQ(beams.at("finished"), 3);
+  EXPECT_GE(beams.at("forks").as_int64(), 2);  // of the prompt
+  EXPECT_EQ(beams.at("end"), "max_tokens");
+  EXPECT_EQ(outputs[1].at("beams"), json::value(beams));
+  EXPECT_THAT(response.body, testing::HasSubstr(R"("beams":{"width":3)"));
+}
+
 // What is said of a request's prompt and the prefix cache.
 json::object prefix_of(Api& api, const std::string& id, const std::string& caller = "") {
   return api.why(id, caller).second.at("outputs").at(0).at("prefix_cache").as_object();

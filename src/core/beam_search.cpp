@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <string>
 #include <utility>
 
 namespace quire {
@@ -16,7 +17,29 @@ Status no_search(const char* why) {
   return Status::invalid_argument(std::string("a beam search: ") + why);
 }
 
+// Of beams that go on from those before them.
+std::int64_t num_forks_to(std::span<const BeamSearch::Beam> beams) {
+  std::vector<std::int32_t> parents;
+  for (const BeamSearch::Beam& beam : beams) parents.push_back(beam.parent);
+  std::ranges::sort(parents);
+  return static_cast<std::int64_t>(std::ranges::unique(parents).size());
+}
+
 }  // namespace
+
+std::string_view beam_end_name(BeamEnd end) {
+  switch (end) {
+    case BeamEnd::kMaxTokens:
+      return "max_tokens";
+    case BeamEnd::kEarlyStopping:
+      return "early_stopping";
+    case BeamEnd::kUnlikely:
+      return "unlikely";
+    case BeamEnd::kNoCandidates:
+      return "no_candidates";
+  }
+  return "unknown";
+}
 
 struct BeamSearch::Choice {
   double cumulative_logprob = 0;
@@ -32,7 +55,7 @@ BeamSearch::BeamSearch(const BeamSearchRules& rules, std::span<const TokenId> pr
 
 void BeamSearch::advance(std::span<const std::span<const TokenLogprob>> candidates,
                          std::span<const TokenId> ending_token_ids) {
-  assert(!over_ && candidates.size() == beams_.size());
+  assert(!over() && candidates.size() == beams_.size());
   std::vector<Choice> choices;
   for (std::size_t i = 0; i < beams_.size(); ++i) {
     for (const TokenLogprob& token : candidates[i]) {
@@ -60,8 +83,10 @@ void BeamSearch::advance(std::span<const std::span<const TokenLogprob>> candidat
     }
     if (rank + 1 >= width && next.size() == width) break;
   }
+  num_forks_ += num_forks_to(next);
+  num_output_tokens_ = length;
   beams_ = std::move(next);
-  over_ = is_over(length);
+  end_ = end_at(length);
 }
 
 BeamSearch::Beam BeamSearch::extended(const Choice& choice,
@@ -87,14 +112,37 @@ void BeamSearch::finish(Beam beam, bool stopped, std::int32_t length) {
   if (finished_.size() > static_cast<std::size_t>(rules_.width)) finished_.pop_back();
 }
 
-bool BeamSearch::is_over(std::int32_t length) const {
-  if (beams_.empty()) return true;
-  if (finished_.size() < static_cast<std::size_t>(rules_.width)) return false;
-  if (rules_.early_stopping == EarlyStopping::kAtOnce) return true;
+double BeamSearch::best_reachable(std::int32_t length) const {
   const bool may_grow = rules_.early_stopping == EarlyStopping::kNever && rules_.length_penalty > 0;
-  const double best = score_of(beams_[0].cumulative_logprob, may_grow ? rules_.max_tokens : length,
-                               rules_.length_penalty);
-  return !(best > finished_.back().score);
+  return score_of(beams_[0].cumulative_logprob, may_grow ? rules_.max_tokens : length,
+                  rules_.length_penalty);
+}
+
+std::optional<BeamEnd> BeamSearch::end_at(std::int32_t length) const {
+  if (beams_.empty()) {
+    return length == rules_.max_tokens ? BeamEnd::kMaxTokens : BeamEnd::kNoCandidates;
+  }
+  if (finished_.size() < static_cast<std::size_t>(rules_.width)) return std::nullopt;
+  if (rules_.early_stopping == EarlyStopping::kAtOnce) return BeamEnd::kEarlyStopping;
+  if (best_reachable(length) > finished_.back().score) return std::nullopt;
+  return BeamEnd::kUnlikely;
+}
+
+BeamReport BeamSearch::report() const {
+  BeamReport report = {.width = rules_.width,
+                       .num_live = static_cast<std::int32_t>(beams_.size()),
+                       .num_tokens = num_output_tokens_,
+                       .num_finished = static_cast<std::int32_t>(finished_.size()),
+                       .num_forks = num_forks_,
+                       .end = end_};
+  if (!finished_.empty()) {
+    report.best_score = finished_.front().score;
+    report.worst_score = finished_.back().score;
+  }
+  if (!beams_.empty() && num_output_tokens_ > 0) {
+    report.best_reachable = best_reachable(num_output_tokens_);
+  }
+  return report;
 }
 
 std::int32_t BeamSearch::num_common_tokens() const {
@@ -109,7 +157,7 @@ std::int32_t BeamSearch::num_common_tokens() const {
 Result<BeamSearch> BeamSearch::restore(const BeamSearchRules& rules,
                                        std::span<const TokenId> prompt_token_ids,
                                        std::int64_t num_tokens, std::vector<Beam> beams,
-                                       std::vector<Finished> finished) {
+                                       std::vector<Finished> finished, std::int64_t num_forks) {
   const auto width = static_cast<std::size_t>(rules.width);
   const std::int64_t num_prompt = std::ssize(prompt_token_ids);
   if (beams.empty() || beams.size() > width || finished.size() > width) {
@@ -136,7 +184,12 @@ Result<BeamSearch> BeamSearch::restore(const BeamSearchRules& rules,
       return no_search("a finished output that cannot be");
     }
   }
+  if (num_forks < 0 || num_forks > (num_tokens - num_prompt) * (rules.width - 1)) {
+    return no_search("its beams forked more often than they can");
+  }
   BeamSearch search(rules, prompt_token_ids);
+  search.num_output_tokens_ = static_cast<std::int32_t>(num_tokens - num_prompt);
+  search.num_forks_ = num_forks;
   search.beams_ = std::move(beams);
   search.finished_ = std::move(finished);
   return search;

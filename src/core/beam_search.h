@@ -21,12 +21,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/ids.h"
 #include "base/status.h"
 #include "base/token_scores.h"
+#include "core/beam_report.h"
 #include "core/finish_reason.h"
 #include "core/sampling_params.h"
 
@@ -70,29 +72,33 @@ class BeamSearch {
   std::span<const Beam> beams() const { return beams_; }
   // The best first.
   std::span<const Finished> finished() const { return finished_; }
-  bool over() const { return over_; }
+  bool over() const { return end_.has_value(); }
+  BeamReport report() const;
   // Tokens that all beams begin with, the prompt at least.
   std::int32_t num_common_tokens() const;
   const BeamSearchRules& rules() const { return rules_; }
 
   // A search that goes on with these, which may come from anywhere: kInvalidArgument where no
-  // search of these rules has them after `num_tokens` tokens.
+  // search of these rules has them after `num_tokens` tokens and `num_forks` forks.
   static Result<BeamSearch> restore(const BeamSearchRules& rules,
                                     std::span<const TokenId> prompt_token_ids,
                                     std::int64_t num_tokens, std::vector<Beam> beams,
-                                    std::vector<Finished> finished);
+                                    std::vector<Finished> finished, std::int64_t num_forks);
 
  private:
   struct Choice;
   Beam extended(const Choice& choice, std::span<const TokenLogprob> candidates) const;
   void finish(Beam beam, bool stopped, std::int32_t length);
-  bool is_over(std::int32_t length) const;
+  std::optional<BeamEnd> end_at(std::int32_t length) const;
+  double best_reachable(std::int32_t length) const;  // there are beams
 
   BeamSearchRules rules_;
   std::int32_t num_prompt_tokens_;
   std::vector<Beam> beams_;
   std::vector<Finished> finished_;
-  bool over_ = false;
+  std::int32_t num_output_tokens_ = 0;
+  std::int64_t num_forks_ = 0;
+  std::optional<BeamEnd> end_;
 };
 
 }  // namespace quire

@@ -95,6 +95,37 @@ TEST(BeamSearch, StopsEarlyAsItIsTold) {
   EXPECT_TRUE(over_after_two(EarlyStopping::kNever, -8.9F));
 }
 
+TEST(BeamSearch, ReportsHowItStandsAndWhyItIsOver) {
+  BeamSearch search({.width = 2, .max_tokens = 5}, kPrompt);
+  EXPECT_EQ(search.report(), (BeamReport{.width = 2, .num_live = 1}));
+  advance(search, {{{3, -0.1F}, {4, -0.3F}, {kEnd, -0.9F}}});
+  advance(search, {{{kEnd, -0.1F}, {4, -2.5F}, {5, -3.0F}}, {{6, -0.2F}, {7, -0.3F}, {8, -3.0F}}});
+  BeamReport report = search.report();
+  EXPECT_EQ(report.num_live, 2);
+  EXPECT_EQ(report.num_tokens, 2);
+  EXPECT_EQ(report.num_finished, 1);
+  EXPECT_EQ(report.num_forks, 2);  // of the prompt, and of the second beam
+  EXPECT_EQ(report.best_score, report.worst_score);
+  EXPECT_NEAR(*report.best_reachable, -0.5 / 2, 1e-6);
+  EXPECT_FALSE(report.end);
+  advance(search, {{{kEnd, -0.1F}, {4, -9.0F}, {5, -9.0F}}, {{6, -8.0F}, {7, -9.0F}, {8, -9.0F}}});
+  report = search.report();
+  EXPECT_EQ(report.end, BeamEnd::kUnlikely);
+  EXPECT_LT(*report.best_reachable, *report.worst_score);
+
+  BeamSearch eager({.width = 1, .early_stopping = EarlyStopping::kAtOnce, .max_tokens = 5},
+                   kPrompt);
+  advance(eager, {{{kEnd, -0.5F}, {3, -0.6F}}});
+  EXPECT_EQ(eager.report().end, BeamEnd::kEarlyStopping);
+  BeamSearch shortest({.width = 1, .max_tokens = 1}, kPrompt);
+  advance(shortest, {{{3, -0.5F}, {kEnd, -0.6F}}});
+  EXPECT_EQ(shortest.report().end, BeamEnd::kMaxTokens);
+  EXPECT_EQ(shortest.report().num_live, 0);
+  BeamSearch all_end({.width = 1, .max_tokens = 5}, kPrompt);
+  advance(all_end, {{{kEnd, -0.5F}}});
+  EXPECT_EQ(all_end.report().end, BeamEnd::kNoCandidates);
+}
+
 TEST(BeamSearch, KeepsTheBestFinishedOnes) {
   BeamSearch search({.width = 1, .length_penalty = 0, .max_tokens = 4}, kPrompt);
   advance(search, {{{3, -0.5F}, {kEnd, -0.6F}}});
@@ -120,15 +151,17 @@ TEST(BeamSearch, RestoresWhatCanBeAlone) {
   const std::vector<BeamSearch::Beam> beams(search.beams().begin(), search.beams().end());
   const std::vector<BeamSearch::Finished> finished(search.finished().begin(),
                                                    search.finished().end());
-  EXPECT_TRUE(BeamSearch::restore(rules, kPrompt, 2, beams, finished).ok());
-  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 3, beams, finished).ok());
-  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, {}, finished).ok());
+  EXPECT_TRUE(BeamSearch::restore(rules, kPrompt, 2, beams, finished, 1).ok());
+  EXPECT_EQ(BeamSearch::restore(rules, kPrompt, 2, beams, finished, 1)->report(), search.report());
+  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, beams, finished, 2).ok());
+  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 3, beams, finished, 1).ok());
+  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, {}, finished, 1).ok());
   auto broken = beams;
   broken[0].cumulative_logprob = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, broken, finished).ok());
+  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, broken, finished, 1).ok());
   broken = beams;
   broken[1].token_ids[0] = 7;
-  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, broken, finished).ok());
+  EXPECT_FALSE(BeamSearch::restore(rules, kPrompt, 2, broken, finished, 1).ok());
 }
 
 std::vector<BeamSearch::Beam> children_of(const std::vector<std::int32_t>& parents) {

@@ -128,6 +128,7 @@ void Request::append_beams(std::span<const std::span<const TokenLogprob>> candid
   if (!first_token_) first_token_ = now;
   BeamSearch& search = beams_->search;
   search.advance(candidates, ending_token_ids_);
+  timeline_.explain(search.report());
   if (search.over()) return take_best_output(now);
   token_ids_ = search.beams()[0].token_ids;
 }

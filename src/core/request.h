@@ -69,6 +69,7 @@ struct BeamsSnapshot {
   std::vector<BeamSearch::Finished> finished;
   BeamRows::Snapshot rows;
   std::int32_t num_common_tokens = 0;
+  std::int64_t num_forks = 0;
 };
 
 // All of a request's state between two steps; what follows from the rest is not repeated.

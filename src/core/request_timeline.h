@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/ids.h"
 #include "base/status.h"
+#include "core/beam_report.h"
 #include "core/prefix_miss.h"
 
 namespace quire {
@@ -113,6 +114,10 @@ class RequestTimeline {
   void explain(const PrefixMiss& miss) { prefix_miss_ = miss; }
   const std::optional<PrefixMiss>& prefix_miss() const { return prefix_miss_; }
 
+  // What its beam search has come to, after each of its steps; nothing where there is none.
+  void explain(const BeamReport& beams) { beams_ = beams; }
+  const std::optional<BeamReport>& beams() const { return beams_; }
+
   // Spans that have ended, none empty; neighbouring waits of one cause are merged.
   const std::vector<TimelineSpan>& spans() const { return spans_; }
   std::int64_t num_spans_dropped() const { return num_spans_dropped_; }
@@ -122,7 +127,8 @@ class RequestTimeline {
   Duration total(WaitCause cause, Instant now) const;
   Duration total(SpanKind kind, Instant now) const;
 
-  // All of its state but prefix_miss(), which what a cache has lost decides too.
+  // All of its state but prefix_miss(), which what a cache has lost decides too, and beams(), which
+  // follows from the search.
   struct Snapshot {
     std::vector<TimelineSpan> spans;
     std::optional<TimelineSpan> open;
@@ -143,6 +149,7 @@ class RequestTimeline {
   std::array<Duration, kNumSpanKinds> totals_{};
   std::int64_t num_spans_dropped_ = 0;
   std::optional<PrefixMiss> prefix_miss_;
+  std::optional<BeamReport> beams_;
 };
 
 }  // namespace quire

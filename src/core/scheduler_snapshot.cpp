@@ -55,7 +55,8 @@ BeamsSnapshot snapshot_of(const Beams& beams) {
   return {.beams = {running.begin(), running.end()},
           .finished = {finished.begin(), finished.end()},
           .rows = beams.rows.snapshot(),
-          .num_common_tokens = beams.num_common_tokens};
+          .num_common_tokens = beams.num_common_tokens,
+          .num_forks = beams.search.report().num_forks};
 }
 
 }  // namespace
@@ -291,6 +292,7 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
   request->first_scheduled_ = snapshot.first_scheduled;
   request->first_token_ = snapshot.first_token;
   request->timeline_ = std::move(*timeline);
+  if (request->beams_) request->timeline_.explain(request->beams_->search.report());
   return request;
 }
 
@@ -298,8 +300,9 @@ Result<std::unique_ptr<Request>> Request::restore(RequestSnapshot snapshot,
 Status Request::restore_beams(BeamsSnapshot snapshot) {
   const auto prompt = std::span(token_ids_).first(static_cast<std::size_t>(num_prompt_tokens_));
   QUIRE_ASSIGN_OR_RETURN(
-      auto search, BeamSearch::restore(beams_->search.rules(), prompt, num_tokens(),
-                                       std::move(snapshot.beams), std::move(snapshot.finished)));
+      auto search,
+      BeamSearch::restore(beams_->search.rules(), prompt, num_tokens(), std::move(snapshot.beams),
+                          std::move(snapshot.finished), snapshot.num_forks));
   QUIRE_ASSIGN_OR_RETURN(auto rows,
                          BeamRows::restore(snapshot.rows, id(), max_rows(), search.beams().size()));
   if (search.beams()[0].token_ids != token_ids_ ||

@@ -107,6 +107,7 @@ void visit_beams(Archive& archive, Beams& beams) {
   archive(beams.rows.num_placed);
   archive(beams.rows.num_told);
   archive(beams.num_common_tokens);
+  archive(beams.num_forks);
 }
 
 template <typename Archive, typename Request>

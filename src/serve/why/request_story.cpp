@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "serve/why/beam_story.h"
+
 namespace quire {
 namespace {
 
@@ -90,6 +92,9 @@ class StoryWriter {
     if (story_.constraint) out["constraint"] = constraint_json(*story_.constraint);
     if (story_.timeline != nullptr && story_.timeline->prefix_miss()) {
       out["prefix_cache"] = prefix_json(*story_.timeline->prefix_miss(), prefixes_);
+    }
+    if (story_.timeline != nullptr && story_.timeline->beams()) {
+      out["beams"] = beams_json(*story_.timeline->beams());
     }
     out["total_ms"] = millis(at_ - origin_);
     out["spans"] = std::move(spans_);
@@ -232,6 +237,12 @@ std::string story_text(const json::object& story) {
     text += fmt::format("prefix cache: {}\n",
                         std::string_view(prefix->as_object().at("because").as_string()));
   }
+  if (const json::value* found = story.if_contains("beams")) {
+    const json::object& beams = found->as_object();
+    text += fmt::format("beams: {} and {} forks; {}\n", beams.at("width").as_int64(),
+                        beams.at("forks").as_int64(),
+                        std::string_view(beams.at("because").as_string()));
+  }
   return text;
 }
 
@@ -256,6 +267,7 @@ json::object short_story(const RequestOutput& output) {
     story["drafts"] = {{"accepted", output.num_accepted_drafts},
                        {"rejected", output.num_rejected_drafts}};
   }
+  if (timeline.beams()) story["beams"] = beams_json(*timeline.beams());
   if (output.constraint) story["constraint"] = constraint_json(*output.constraint);
   return story;
 }

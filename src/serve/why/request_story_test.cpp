@@ -31,6 +31,34 @@ OutputStory story_of(RequestTimeline timeline) {
   return story;
 }
 
+TEST(RequestStory, ABeamSearchSaysWhatItHasComeTo) {
+  RequestTimeline timeline;
+  BeamReport report = {
+      .width = 4, .num_live = 4, .num_tokens = 7, .num_finished = 2, .num_forks = 9};
+  const auto beams = [&] {
+    timeline.explain(report);
+    const json::object story = story_json(story_of(timeline), number, {.others = number}, 99ms);
+    EXPECT_THAT(story_text(story), HasSubstr("beams: 4 and 9 forks; "));
+    return story.at("beams").as_object();
+  };
+  EXPECT_FALSE(beams().contains("end"));
+  EXPECT_EQ(beams().at("because"), "4 beams go on after 7 tokens; 2 of 4 outputs are finished");
+  report.num_finished = 4;
+  report.best_score = -0.5;
+  report.worst_score = -0.75;
+  report.best_reachable = -1.25;
+  report.end = BeamEnd::kUnlikely;
+  EXPECT_EQ(beams().at("end"), "unlikely");
+  EXPECT_EQ(beams().at("worst_score").as_double(), -0.75);
+  EXPECT_EQ(beams().at("because"),
+            "4 of 4 outputs are finished, and the best beam could score -1.2500 at most, the worst "
+            "of them has -0.7500");
+  report.end = BeamEnd::kEarlyStopping;
+  EXPECT_THAT(std::string(beams().at("because").as_string()), HasSubstr("early_stopping"));
+  report.end = BeamEnd::kMaxTokens;
+  EXPECT_THAT(std::string(beams().at("because").as_string()), HasSubstr("reached max_tokens"));
+}
+
 TEST(RequestStory, TheSpansAreTheWholeLife) {
   RequestTimeline timeline;
   timeline.wait(WaitCause::kMaxNumSeqs, 5ms);

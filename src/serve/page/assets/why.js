@@ -49,7 +49,9 @@ function outputView(output, several) {
         h('td', {class: 'bar-cell'}, h('div', {class: 'bar-track'}, bar)),
         h('td', {class: 'number'}, time(span.duration_ms)),
         h('td', {class: 'small'}, details(span)));
-    })))));
+    })))),
+    [['Prefix cache', output.prefix_cache], ['Beams', output.beams]].filter(([, each]) => each)
+      .map(([name, each]) => h('p', {class: 'muted small'}, `${name}: ${each.because}`)));
 }
 
 export async function showWhy(api, id) {
