@@ -23,13 +23,18 @@ GREEDY = quire.SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
 LONG = {"prompt": "the cat", "max_tokens": 200, "ignore_eos": True, "temperature": 0}
 
 
-def post(server, fields, key=None):
+def post(server, fields, key=None, route="/completions"):
     headers = {"Content-Type": "application/json"}
     if key:
         headers["Authorization"] = "Bearer " + key
-    request = urllib.request.Request(server.base_url + "/completions", json.dumps(fields).encode(), headers)
+    request = urllib.request.Request(server.base_url + route, json.dumps(fields).encode(), headers)
     with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
+
+
+def pins_of(server):
+    with urllib.request.urlopen(server.base_url + "/prefixes", timeout=60) as answer:
+        return json.load(answer)["data"]
 
 
 def text_of(server, prompt):
@@ -104,6 +109,25 @@ class Answers(unittest.TestCase):
                     thread.join()
         self.assertEqual([each.token_ids for each in together], [each.token_ids for each in alone])
         self.assertEqual(served, [each.text for each in alone])
+
+    def test_sleep_does_not_lose_pins_silently(self):
+        pin = {"name": "cat", "prompt": list(range(5, 45)), "ttl_seconds": 600}
+        with quire.LLM(TINY, block_size=4, max_pinned_share=0.25) as llm:
+            with quire.serve(llm, disable_page=True) as server:
+                self.assertEqual(post(server, pin, route="/prefixes")["tokens"], 40)
+            # The engine goes on, and so does what is pinned in it.
+            with self.assertRaisesRegex(quire.UnavailableError, "1 prefixes are pinned.*level=2"):
+                llm.sleep()
+            with quire.serve(llm, disable_page=True) as server:
+                self.assertEqual([each["name"] for each in pins_of(server)], ["cat"])
+            llm.sleep(level=2)
+            llm.wake_up()
+            with quire.serve(llm, disable_page=True) as server:
+                self.assertEqual(pins_of(server), [])
+                post(server, pin, route="/prefixes")
+                llm.reset_prefix_cache()
+                self.assertEqual(pins_of(server), [])
+            llm.sleep()
 
     def test_for_an_event_loop(self):
         async def both(engine, server):

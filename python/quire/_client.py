@@ -186,6 +186,11 @@ class Client:
                 raise UnavailableError(
                     "sleep: weights were replaced, and would be lost", "sleep(level=2) lets them go"
                 )
+            if level == 1 and stats["num_pins"] > 0:
+                raise UnavailableError(
+                    f"sleep: {stats['num_pins']} prefixes are pinned, and would be lost",
+                    "sleep(level=2) lets them go, and so does reset_prefix_cache()",
+                )
             self._engine.close()
             self._asleep = True
 

@@ -311,8 +311,8 @@ class LLM:
         """Releases memory and threads until ``wake_up()``. Until then calls are refused
         (``UnavailableError``), and the prefix cache is lost.
 
-        The weights are not kept in memory but loaded again. So the tensors of ``update_weights`` are lost:
-        ``level=2`` permits that. ``UnavailableError`` while requests run or wait, or a server is there.
+        The weights are not kept in memory but loaded again. So the tensors of ``update_weights`` are lost,
+        and prefixes that were pinned through a server: ``level=2`` permits that. ``UnavailableError`` while requests run or wait, or a server is there.
         """
         self._client.sleep(level)
 

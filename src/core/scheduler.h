@@ -286,6 +286,7 @@ class Scheduler {
   // Pinned prefixes (scheduler_pins.cpp).
   std::optional<Refusal> pin_refusal(const AddRequest& request) const;
   std::int32_t blocks_to_pin(std::int64_t num_prompt_tokens) const;
+  std::int64_t num_pages_to_be_pinned() const;
   void pin(const Request& request);
   Status check_pins() const;
   void form_batch(Instant now);

@@ -33,23 +33,31 @@ std::optional<Scheduler::Refusal> Scheduler::pin_refusal(const AddRequest& reque
                     request.prompt_token_ids.size(), config_.block_size),
         "pin a longer prompt"));
   }
-  std::int64_t num_pinned = pinned_.num_pages();
-  bool taken = request.pin > kMaxPinId || pinned_.find(request.pin) != nullptr;
-  for (const auto& [id, other] : requests_) {
-    if (other->pin() == 0) continue;
-    num_pinned += kv_.prefix_pages(blocks_to_pin(other->num_prompt_tokens()));
-    taken = taken || other->pin() == request.pin;
-  }
+  const bool taken = request.pin > kMaxPinId || pinned_.find(request.pin) != nullptr ||
+                     std::ranges::any_of(requests_, [&](const auto& each) {
+                       return each.second->pin() == request.pin;
+                     });
   if (taken) {
     return Refusal{RejectCause::kDuplicateId,
                    Status::invalid_argument(
                        fmt::format("{}: there is a pin {}, or it cannot be", who, request.pin))};
   }
+  const std::int64_t num_pinned = num_pages_to_be_pinned();
   if (num_pinned + num_pages <= config_.max_pinned_blocks) return std::nullopt;
   return refuse(Status::resource_exhausted(
       fmt::format("{}: it would pin {} blocks of the KV cache; {} of the {} that may be pinned are",
                   who, num_pages, num_pinned, config_.max_pinned_blocks),
       "unpin another, pin a shorter prompt, or raise the share that may be pinned"));
+}
+
+// Of the pins that are, and of those that are about to be.
+std::int64_t Scheduler::num_pages_to_be_pinned() const {
+  std::int64_t num_pages = pinned_.num_pages();
+  for (const auto& [id, request] : requests_) {
+    if (request->pin() == 0) continue;
+    num_pages += kv_.prefix_pages(blocks_to_pin(request->num_prompt_tokens()));
+  }
+  return num_pages;
 }
 
 // It has ended by itself, and still holds its blocks.
@@ -72,13 +80,11 @@ void Scheduler::reset_prefix_cache() {
 // Those that are, and those that are about to be, are no more than may be.
 Status Scheduler::check_pins() const {
   QUIRE_RETURN_IF_ERROR(pinned_.check_invariants(kv_));
-  std::int64_t num_pages = pinned_.num_pages();
   for (const auto& [id, request] : requests_) {
-    if (request->pin() == 0) continue;
-    num_pages += kv_.prefix_pages(blocks_to_pin(request->num_prompt_tokens()));
-    if (pinned_.find(request->pin()) == nullptr) continue;
+    if (request->pin() == 0 || pinned_.find(request->pin()) == nullptr) continue;
     return Status::internal(fmt::format("request {} is to pin what is pinned", id));
   }
+  const std::int64_t num_pages = num_pages_to_be_pinned();
   if (num_pages <= config_.max_pinned_blocks) return {};
   return Status::internal(fmt::format("{} blocks are pinned or about to be, at most {} may",
                                       num_pages, config_.max_pinned_blocks));

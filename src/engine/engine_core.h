@@ -75,6 +75,8 @@ class EngineCore {
   };
   using Command = std::variant<Add, Abort, Inspect, ResetPrefixCache, Unpin, UpdateWeights>;
 
+  // Queues one that is never refused, and wakes the engine's thread.
+  void post(Command command);
   void run();
   Status run_round();
   // Moves all queued commands to taken_; waits for one where the scheduler has nothing to do yet.

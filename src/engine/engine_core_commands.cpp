@@ -15,6 +15,14 @@ constexpr Stage kApplyCommandsStage = {StageKind::kBookkeeping, "apply commands"
 
 }  // namespace
 
+void EngineCore::post(Command command) {
+  {
+    const std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  wake_.notify_one();
+}
+
 Status EngineCore::add(AddRequest request, RequestConstraint constraint, DraftCount drafts) {
   {
     const std::lock_guard lock(mutex_);
@@ -29,29 +37,9 @@ Status EngineCore::add(AddRequest request, RequestConstraint constraint, DraftCo
   return {};
 }
 
-void EngineCore::abort(RequestId request_id) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.emplace_back(Abort{request_id});
-  }
-  wake_.notify_one();
-}
-
-void EngineCore::reset_prefix_cache() {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.emplace_back(ResetPrefixCache{});
-  }
-  wake_.notify_one();
-}
-
-void EngineCore::unpin(PinId pin_id) {
-  {
-    const std::lock_guard lock(mutex_);
-    commands_.emplace_back(Unpin{pin_id});
-  }
-  wake_.notify_one();
-}
+void EngineCore::abort(RequestId request_id) { post(Abort{request_id}); }
+void EngineCore::reset_prefix_cache() { post(ResetPrefixCache{}); }
+void EngineCore::unpin(PinId pin_id) { post(Unpin{pin_id}); }
 
 void EngineCore::inspect(std::function<void(const EngineState*)> look) {
   {
@@ -120,6 +108,9 @@ void EngineCore::settle_pins() {
 }
 
 void EngineCore::reset_prefix_cache_now() {
+  if (const std::size_t num_pins = scheduler_.pinned().all().size(); num_pins > 0) {
+    log_warning("the prefix cache was emptied, and with it {} pinned prefixes let go", num_pins);
+  }
   pins_.clear();
   scheduler_.reset_prefix_cache();
   if (listener_) listener_->prefix_cache_reset(clock_.now());
