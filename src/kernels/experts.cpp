@@ -23,6 +23,8 @@ constexpr Stage kExpertsStage = {StageKind::kKernel, "experts"};
 
 // With so few pairs all experts are one wave.
 constexpr std::int64_t kMinWavePairs = 256;
+// Into which a wave is cut where experts have unequal numbers of rows, at least.
+constexpr std::int64_t kChunksPerThread = 4;
 // Numbers below which handing work to another thread costs more than it saves.
 constexpr std::int64_t kGrainNumbers = 8192;
 
@@ -190,7 +192,8 @@ class ExpertCall {
   // done: one region for all experts.
   template <typename F>
   void for_panels(Wave wave, std::int64_t panels, std::int64_t largest, const F& fn) {
-    ctx_.pool.parallel_for_guided(std::ssize(wave) * panels, kPanelGrain, largest,
+    ctx_.pool.parallel_for_guided(std::ssize(wave) * panels, kPanelGrain,
+                                  chunk_panels(wave, panels, largest),
                                   [&](std::int64_t begin, std::int64_t end, int worker) {
                                     while (begin < end) {
                                       const std::int64_t i = begin / panels;
@@ -200,6 +203,17 @@ class ExpertCall {
                                       begin = next;
                                     }
                                   });
+  }
+
+  // Panels that a worker takes at once: `largest`, or fewer where one expert has so many of the
+  // wave's rows that its panels are much more work than the others'.
+  std::int64_t chunk_panels(Wave wave, std::int64_t panels, std::int64_t largest) const {
+    std::int64_t most_rows = 0;
+    for (const ExpertRows& of : wave) most_rows = std::max(most_rows, of.end - of.begin);
+    const std::int64_t rows = wave.back().end - wave.front().begin;
+    const std::int64_t chunks = kChunksPerThread * ctx_.pool.num_threads();
+    const std::int64_t fair = rows * panels / (chunks * most_rows) / kPanelGrain * kPanelGrain;
+    return std::clamp(fair, kPanelGrain, largest);
   }
 
   // Split by columns, so that every number has its experts' results in their order.
