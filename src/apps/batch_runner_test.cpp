@@ -61,6 +61,7 @@ class SimulatedBackend final : public BatchBackend {
                .num_blocks = kNumBlocks,
                // What a prompt finds there depends on when others came, and records say it.
                .enable_prefix_caching = false,
+               .admission = {},
                .eos_token_ids = {}},
               std::make_unique<GatedExecutor>(
                   SimulatedExecutorConfig{
