@@ -27,8 +27,9 @@ struct Corpus {
   std::int64_t max_tokens = 32;
   std::int32_t max_model_len = 160;
   std::string kv_cache_dtype = "auto";
-  bool everywhere = false;  // every setting on every level
-  bool states = false;      // some layers keep a state: as keeps_states() says
+  std::string drafter = {};  // of method "eagle"; where others name a model, it is `model`
+  bool everywhere = false;   // every setting on every level
+  bool states = false;       // some layers keep a state: as keeps_states() says
   // What the text of prompt i must be: element i % size; null, and where there are none: anything.
   std::vector<std::shared_ptr<const StructuredOutputsParams>> constraints = {};
 };
@@ -84,8 +85,9 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   args.admission = setting.admission;
   args.max_pinned_share = setting.pinned ? 0.25 : 0;
   args.speculation = SpeculativeConfig::parse(setting.speculation).value();
-  const bool drafts_itself = args.speculation && !args.speculation->model.empty();
-  if (drafts_itself) args.speculation->model = corpus.model;
+  const bool drafts_itself = args.speculation && args.speculation->computes();
+  if (drafts_itself)
+    args.speculation->model = corpus.drafter.empty() ? corpus.model : corpus.drafter;
   if (setting.preempt) {
     // Little more than one sequence of the greatest length; a draft model takes its part, and so do
     // the states of a prompt's blocks.
@@ -376,6 +378,19 @@ class FamilyMatrix : public ::testing::TestWithParam<std::string_view> {};
 
 TEST_P(FamilyMatrix, SameTokens) {
   check_small(family_model(GetParam(), "hf"), keeps_states(GetParam()));
+}
+
+// Layers that draft from the model's states: MTP and EAGLE.
+TEST(Matrix, LayersThatDraft) {
+  const std::string mtp = R"({"method": "mtp", "num_speculative_tokens": 8})";
+  const std::string eagle = R"({"method": "eagle", "model": "m", "num_speculative_tokens": 8})";
+  for (const std::string& method : {mtp, eagle}) {
+    Corpus corpus = {.model = family_model(method == mtp ? "glm4_moe_mtp" : "llama", "hf"),
+                     .prompts = longer_and_longer(12)};
+    corpus.drafter = family_model("llama_eagle", "hf");
+    corpus.max_tokens = 40;
+    check_matrix(corpus, settings_that_draft(method));
+  }
 }
 
 // In GGUF they come in other tensors: the two parts of what latents are made into, experts with

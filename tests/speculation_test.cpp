@@ -194,6 +194,34 @@ TEST(Speculation, DraftModelsChangeNoOutput) {
   }
 }
 
+// Layers that read the model's states, which say anything here: their weights are random.
+TEST(Speculation, LayersThatDraftChangeNoOutput) {
+  const SpeculativeConfig mtp = {.method = SpeculativeMethod::kMtp, .num_speculative_tokens = 8};
+  const SpeculativeConfig eagle = {.method = SpeculativeMethod::kEagle,
+                                   .num_speculative_tokens = 8,
+                                   .model = family_model("llama_eagle", "hf")};
+  for (const auto& [model, speculation] : std::vector<std::pair<std::string, SpeculativeConfig>>{
+           {family_model("glm4_moe_mtp", "hf"), mtp},
+           {family_model("deepseek_v3_mtp", "hf"), mtp},
+           {family_model("llama", "hf"), eagle}}) {
+    const auto plain = make_engine(std::nullopt, model);
+    ASSERT_TRUE(plain.ok()) << plain.status().to_string();
+    const auto expected = outputs_of(**plain, std::nullopt);
+    const auto engine = make_engine(speculation, model);
+    ASSERT_TRUE(engine.ok()) << engine.status().to_string();
+    EXPECT_GT((*engine)->info().plan.draft_bytes, 0U);
+    for (const std::optional<std::int32_t> drafts :
+         std::vector<std::optional<std::int32_t>>{std::nullopt, 1, 8}) {
+      const EngineStats before = (*engine)->observe();
+      expect_same(outputs_of(**engine, drafts), expected);
+      const std::int64_t drafted = (*engine)->observe().draft_tokens - before.draft_tokens;
+      if (drafts) {
+        EXPECT_GT(drafted, 500);
+      }
+    }
+  }
+}
+
 TEST(Speculation, DraftModelsThatDoNotFitAreRefused) {
   const auto status_of = [](const SpeculativeConfig& config) {
     return make_engine(config).status();

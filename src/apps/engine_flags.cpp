@@ -49,8 +49,9 @@ void add_speculation(CLI::App& app, EngineArgs& args, const std::string& group) 
            args.speculation = *config;
          },
          "Guess tokens ahead where that is faster, without changing any output. A JSON object: "
-         "method \"ngram\" (find the last tokens in prompt and output), \"suffix\" or "
-         "\"draft_model\" (with its model), num_speculative_tokens, prompt_lookup_min and "
+         "method \"ngram\" (find the last tokens in prompt and output), \"suffix\", "
+         "\"draft_model\" or \"eagle\" (with its model) or \"mtp\", num_speculative_tokens, "
+         "prompt_lookup_min and "
          "prompt_lookup_max (docs/speculation.md)")
       ->type_name("JSON")
       ->group(group);

@@ -291,6 +291,10 @@ struct ModelRunnerOutput {
   std::vector<FailedRow> failed;
   std::vector<PooledState> pooled;  // one for each scheduled request of RowUse::kState, in order
   std::vector<float> hidden_states;
+  // Where an executor was asked for them: the model's hidden state, [hidden size] numbers, of each
+  // row whose token is the request's: of all rows but those of wrong drafts, in order of requests
+  // and positions.
+  std::vector<float> states;
 
   void clear() {
     step_id = 0;
@@ -300,6 +304,7 @@ struct ModelRunnerOutput {
     failed.clear();
     pooled.clear();
     hidden_states.clear();
+    states.clear();
   }
 };
 

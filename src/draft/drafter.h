@@ -4,6 +4,7 @@
 //
 //   drafter.begin(request);
 //   drafter.read(id, tokens);  // while a step runs: long prompts
+//   drafter.computed(step, result);
 //   drafter.draft(wishes);     // between two steps
 //   drafter.end(id, output);
 #pragma once
@@ -19,7 +20,10 @@
 
 namespace quire {
 
-struct SamplingParams;  // core's; a drafter that looks up does not look at them
+// core's; a drafter that looks up does not look at them
+struct ModelRunnerOutput;
+struct SamplingParams;
+struct SchedulerOutput;
 
 // A tree, or a chain (without parents); the likelier a token is thought to be, the earlier it
 // comes.
@@ -62,6 +66,8 @@ class Drafter {
   virtual bool begin(const DraftedRequest& request) = 0;
   // Takes in a request's tokens, which begin with those taken in before.
   virtual void read(RequestId request_id, std::span<const TokenId> tokens) = 0;
+  // A step has been computed, and gave this: for whoever drafts from what the model computes.
+  virtual void computed(const SchedulerOutput& /*step*/, const ModelRunnerOutput& /*result*/) {}
   // Each request at most once.
   virtual DraftWork draft(std::span<const DraftWish> wishes) = 0;
   // Whether a guess takes a step of its own, so that it is to be wanted before it is made.

@@ -26,24 +26,29 @@ constexpr std::array<std::string_view, 10> kSpeculativeKeys = {
     "suffix_decoding_min_token_prob",
     "suffix_decoding_max_tree_width"};
 
-// Those that there are, by their name, and how the keys begin that are theirs alone.
+// Those that there are, by their name, and how the keys begin that only some have.
 struct Method {
   SpeculativeMethod method;
   std::string_view name;
-  std::string_view keys;
+  std::string_view keys;  // empty: it has none
 };
-constexpr std::array<Method, 3> kMethods = {{
+constexpr std::array<Method, 5> kMethods = {{
     {SpeculativeMethod::kNgram, "ngram", "prompt_lookup_"},
     {SpeculativeMethod::kSuffix, "suffix", "suffix_decoding_"},
     {SpeculativeMethod::kDraftModel, "draft_model", "model"},
+    {SpeculativeMethod::kMtp, "mtp", ""},
+    {SpeculativeMethod::kEagle, "eagle", "model"},
 }};
 constexpr std::string_view kUseOneOf =
-    "use \"ngram\" or \"suffix\", which look up what was said before, or \"draft_model\"";
+    "use \"ngram\" or \"suffix\", which look up what was said before, \"draft_model\", \"eagle\" "
+    "or "
+    "\"mtp\"";
 
 // vLLM's methods that need layers made for the model that they draft for.
-constexpr std::array<std::string_view, 8> kMethodsOfHeads = {
-    "eagle",          "eagle3", "medusa",       "mtp",
-    "mlp_speculator", "dflash", "deepseek_mtp", "qwen3_next_mtp"};
+constexpr std::array<std::string_view, 5> kMethodsOfHeads = {"eagle3", "medusa", "mlp_speculator",
+                                                             "dflash", "qwen3_next_mtp"};
+// Its names for MTP by family, which it has given up for one.
+constexpr std::array<std::string_view, 2> kMtpNames = {"deepseek_mtp", "glm4_moe_mtp"};
 
 Result<SpeculativeMethod> parse_method(const JsonReader& reader) {
   QUIRE_ASSIGN_OR_RETURN(const auto name, reader.find_string("method"));
@@ -53,6 +58,7 @@ Result<SpeculativeMethod> parse_method(const JsonReader& reader) {
     return Status::invalid_argument(fmt::format("{}: method is missing", kFlag),
                                     std::string(kUseOneOf));
   }
+  if (std::ranges::find(kMtpNames, *name) != kMtpNames.end()) return SpeculativeMethod::kMtp;
   const auto found = std::ranges::find(kMethods, *name, &Method::name);
   if (found != kMethods.end()) return found->method;
   if (std::ranges::find(kMethodsOfHeads, *name) != kMethodsOfHeads.end()) {
@@ -117,9 +123,11 @@ Status read_suffix(const JsonReader& reader, SpeculativeConfig& config) {
 Status refuse_others(const JsonReader& reader, SpeculativeMethod method) {
   for (const auto& member : reader.object()) {
     const std::string_view key(member.key().data(), member.key().size());
-    const auto owner = std::ranges::find_if(
-        kMethods, [&](const Method& each) { return key.starts_with(each.keys); });
-    if (owner == kMethods.end() || owner->method == method) continue;
+    const auto owns = [&](const Method& each) {
+      return !each.keys.empty() && key.starts_with(each.keys);
+    };
+    const auto owns_it = [&](const Method& each) { return each.method == method && owns(each); };
+    if (std::ranges::none_of(kMethods, owns) || std::ranges::any_of(kMethods, owns_it)) continue;
     return Status::invalid_argument(
         fmt::format("{}: {} is not of method \"{}\"", kFlag, key, speculative_method_name(method)),
         "leave it out");
@@ -152,7 +160,8 @@ Result<std::optional<SpeculativeConfig>> SpeculativeConfig::parse(std::string_vi
   QUIRE_RETURN_IF_ERROR(refuse_others(reader, config.method));
   QUIRE_RETURN_IF_ERROR(read_lookup(reader, config));
   QUIRE_RETURN_IF_ERROR(read_suffix(reader, config));
-  if (config.method == SpeculativeMethod::kDraftModel) {
+  if (config.method == SpeculativeMethod::kDraftModel ||
+      config.method == SpeculativeMethod::kEagle) {
     QUIRE_ASSIGN_OR_RETURN(auto model, reader.find_string("model"));
     if (!model || model->empty()) {
       return Status::invalid_argument(fmt::format("{}: model is missing", kFlag),
@@ -180,7 +189,8 @@ std::string SpeculativeConfig::to_text() const {
   if (method == SpeculativeMethod::kNgram) {
     return text + fmt::format(", after matches of {} to {}", prompt_lookup_min, prompt_lookup_max);
   }
-  if (method == SpeculativeMethod::kDraftModel) {
+  if (method == SpeculativeMethod::kMtp) return text + ", by the checkpoint's own layer";
+  if (!model.empty()) {
     return text + fmt::format(", by {}", printable(model));
   }
   text += fmt::format(", after matches of up to {}", suffix_max_tree_depth);

@@ -10,7 +10,7 @@
 
 namespace quire {
 
-enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix, kDraftModel };
+enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix, kDraftModel, kMtp, kEagle };
 
 struct SpeculativeConfig {
   static constexpr std::int32_t kMaxTokens = 32;  // drafts of a request in one step
@@ -20,7 +20,7 @@ struct SpeculativeConfig {
 
   SpeculativeMethod method = SpeculativeMethod::kNgram;
   std::int32_t num_speculative_tokens = 0;  // in [1, kMaxTokens]
-  std::string model = {};                   // draft_model: where it lies, as EngineArgs::model
+  std::string model = {};  // draft_model, eagle: where it lies, as EngineArgs::model
   // ngram: a match has at least and at most so many tokens.
   std::int32_t prompt_lookup_min = 5;
   std::int32_t prompt_lookup_max = 5;
@@ -35,6 +35,11 @@ struct SpeculativeConfig {
   double suffix_min_token_prob = 0.1;
   // and paths of a tree of drafts, where several tokens followed; 1: a chain.
   std::int32_t suffix_max_tree_width = 1;
+
+  // Whether guesses are computed, between two steps.
+  bool computes() const { return method >= SpeculativeMethod::kDraftModel; }
+  // Whether from the states of the model that is drafted for.
+  bool reads_states() const { return method >= SpeculativeMethod::kMtp; }
 
   // Paths of a request's drafts in a step, at most.
   std::int32_t max_draft_paths() const { return suffix_max_tree_width; }

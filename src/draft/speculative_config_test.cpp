@@ -41,7 +41,7 @@ TEST(SpeculativeConfig, NamesAndDefaultsAreVllms) {
 }
 
 TEST(SpeculativeConfig, WhatIsNotThereIsRefusedByName) {
-  for (const char* method : {"eagle", "eagle3", "medusa", "mtp", "dflash"}) {
+  for (const char* method : {"eagle3", "medusa", "mlp_speculator", "dflash", "qwen3_next_mtp"}) {
     const auto config = SpeculativeConfig::parse(
         std::string(R"({"num_speculative_tokens": 3, "model": "m", "method": ")") + method + "\"}");
     EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented);

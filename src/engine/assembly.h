@@ -36,7 +36,7 @@ struct EngineParts {
   std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
   std::optional<StepPacer> pacer = std::nullopt;          // none: steps are not limited
   std::optional<SpeculativeConfig> speculation = std::nullopt;
-  // Of method draft_model, and only of it; it may compute on the executor's device.
+  // Of methods that compute, and only of them; it may do so on the executor's device.
   std::unique_ptr<Drafter> draft_model = nullptr;
 };
 

@@ -1,4 +1,5 @@
-// The model that drafts for another one, where EngineArgs::speculation names one.
+// What computes guesses at a model's tokens, where EngineArgs::speculation asks for it: a model of
+// its own, or layers that read the model's states.
 #pragma once
 
 #include <memory>
@@ -8,18 +9,19 @@
 #include "engine/engine_sizing.h"
 #include "kernels/device.h"
 #include "load/model_bundle.h"
-#include "models/tensor_loader.h"
+#include "models/decoder_model.h"
 
 namespace quire {
 
-// Opens it; nullopt where no model drafts. Besides the errors of open_model(), kConfig where the
-// two do not have the same tokens: a guess is an id, and must mean the same to both.
+// Opens it; nullopt where nothing is computed. Besides the errors of open_model(), mtp_spec() and
+// eagle_spec(): kConfig where the two do not have the same tokens (a guess is an id, and must mean
+// the same to both), and kBadModel where layers lack a tensor or have another.
 Result<std::optional<ModelBundle>> open_draft_model(const EngineArgs& args,
                                                     const ModelBundle& bundle);
 
-// Loads it. `device` must outlive it, and nobody may compute on it while guesses are made.
+// Loads it, to draft for `model`. `device` must outlive it, and nobody may compute on it while
+// guesses are made.
 Result<std::unique_ptr<Drafter>> load_draft_model(const ModelBundle& draft, const DraftSizes& sizes,
-                                                  std::int64_t vocab_size, Device& device,
-                                                  const LoadProgress& progress);
+                                                  const Model& model, Device& device);
 
 }  // namespace quire

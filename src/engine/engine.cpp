@@ -314,9 +314,8 @@ class Engine::Impl {
 };
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts) {
-  if (parts.speculation && parts.speculation->method == SpeculativeMethod::kDraftModel &&
-      parts.draft_model == nullptr) {
-    return Status::config("--speculative-config: a simulated engine cannot use a draft model",
+  if (parts.speculation && parts.speculation->computes() && parts.draft_model == nullptr) {
+    return Status::config("--speculative-config: a simulated engine computes no guesses",
                           "use method \"ngram\" or \"suffix\"");
   }
   return or_status([&]() -> Result<std::unique_ptr<Engine>> {

@@ -105,11 +105,11 @@ Status check_engine_args(const EngineArgs& args) {
                                       args.batching),
                           "use --batching continuous, or leave --speculative-config out");
   }
-  if (args.speculation && args.speculation->method == SpeculativeMethod::kDraftModel &&
-      args.max_steps_in_flight > 1) {
+  if (args.speculation && args.speculation->computes() && args.max_steps_in_flight > 1) {
     return Status::config(
-        "--speculative-config: a draft model computes between two steps, and there "
-        "may be more than one in flight",
+        fmt::format("--speculative-config: method \"{}\" computes between two steps, and there "
+                    "may be more than one in flight",
+                    speculative_method_name(args.speculation->method)),
         "use one step in flight, or method \"ngram\" or \"suffix\"");
   }
   return check_milliseconds("--max-step-ms", args.max_step_ms.value_or(0));

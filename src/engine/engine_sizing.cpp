@@ -11,6 +11,7 @@
 #include "draft/drafter.h"
 #include "engine/engine_args.h"
 #include "engine/output_processor.h"
+#include "engine/state_drafter.h"
 #include "exec/kv_offloader.h"
 #include "models/decoder_model.h"
 #include "models/kv_groups.h"
@@ -91,6 +92,7 @@ Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int th
   DraftSizes& own = sizes.draft.emplace();
   own.runner = sizes.runner;
   own.runner.max_sampled_rows = 0;
+  own.runner.states = draft.spec.state_input.present ? StateRows::kLast : StateRows::kNone;
   own.runner.max_steps_in_flight = 1;
   own.runner.max_model_len =
       std::min<std::int64_t>(sizes.max_model_len, draft.spec.max_position_embeddings);
@@ -102,6 +104,10 @@ Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int th
       cpu_stream_memory(ModelRunner::stream_limits(draft.spec, own.runner), threads));
   input.draft_bytes = planned_weight_bytes(draft.spec, *draft.weights, own.runner.max_model_len) +
                       memory.activations() + memory.workspace;
+  if (draft.spec.state_input.present) {
+    input.draft_bytes += StateDrafter::bytes(draft.spec.hidden_size, args.max_num_seqs,
+                                             sizes.max_model_len, args.max_num_batched_tokens);
+  }
   const auto pages = static_cast<std::uint64_t>(pages_per_block(own.kv_groups));
   const std::uint64_t block_bytes =
       ModelRunner::kv_block_bytes(draft.spec, own.runner) +
@@ -171,6 +177,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   if (args.speculation) {
     runner.max_sampled_rows = drafted_rows(args);
     runner.max_draft_paths = args.speculation->max_draft_paths();
+    if (args.speculation->reads_states()) runner.states = StateRows::kFinal;
   }
   runner.max_steps_in_flight = args.max_steps_in_flight;
   runner.max_model_len = sizes.max_model_len;

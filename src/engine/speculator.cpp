@@ -225,6 +225,7 @@ double Speculator::time_of(std::int64_t num_rows) const {
 }
 
 void Speculator::took(const SchedulerOutput& plan, const ModelRunnerOutput& result, Duration time) {
+  drafter_->computed(plan, result);
   const StepWork work = work_of(plan);
   time -= std::min(time, guessing_);
   const double expected = times_.expected(work);

@@ -60,6 +60,7 @@ InputBatch::InputBatch(const InputBatchLimits& limits)
   sample_rows_.reserve(tokens);
   pool_rows_.reserve(tokens);
   prompt_rows_.reserve(tokens);
+  known_rows_.reserve(tokens);
 }
 
 void InputBatch::prefault() {
@@ -88,9 +89,10 @@ std::uint64_t InputBatch::bytes(const InputBatchLimits& limits) {
   const std::uint64_t per_branch = length * sizeof(TokenId) + pages * per_page_of_sequence +
                                    sizeof(Sequence) + 2 * sizeof(std::int32_t);
   const std::uint64_t per_sequence = per_branch + sizeof(RequestState) - sizeof(Sequence);
-  const std::uint64_t per_token =
-      sizeof(TokenId) + sizeof(std::int32_t) + (pages - states) * sizeof(std::int64_t) +
-      states * sizeof(StateRun) + sizeof(SampleRow) + sizeof(PromptRow) + sizeof(PoolRow);
+  const std::uint64_t per_token = sizeof(TokenId) + sizeof(std::int32_t) +
+                                  (pages - states) * sizeof(std::int64_t) +
+                                  states * sizeof(StateRun) + sizeof(SampleRow) +
+                                  sizeof(PromptRow) + sizeof(PoolRow) + sizeof(std::int64_t);
   return sequences * per_sequence + static_cast<std::uint64_t>(limits.max_branches()) * per_branch +
          tokens * per_token + max_repeated(limits) * (1 + pages) * sizeof(std::int64_t);
 }
@@ -360,22 +362,32 @@ Status InputBatch::apply_masks(std::span<const TokenMask> masks) {
   return {};
 }
 
+void InputBatch::know_rows(std::int64_t begin, std::int64_t end) {
+  for (std::int64_t row = begin; row < end; ++row) known_rows_.push_back(row);
+}
+
 void InputBatch::accept(std::vector<SampledToken>& sampled) {
+  known_rows_.clear();
+  std::int64_t row = 0;  // the first that is not settled
   auto kept = sampled.begin();
   std::size_t next = 0;  // the first row of a request
   while (next < sampled.size()) {
     const SampleRow& first = sample_rows_[next];
     std::vector<TokenId>& token_ids = requests_.find(first.request_id)->token_ids;
     token_ids.resize(first.context.token_ids.size());
+    know_rows(row, first.row + 1);
     // A draft's row comes behind its parent's.
     for (std::optional<std::int32_t> node = DraftTreeView::kRoot; node;) {
       const SampledToken token = sampled[next + static_cast<std::size_t>(1 + *node)];
       token_ids.push_back(token.token_id);
       *kept++ = token;
+      if (*node != DraftTreeView::kRoot) known_rows_.push_back(first.row + 1 + *node);
       node = first.drafts.child(*node, token.token_id);
     }
+    row = first.row + 1 + first.drafts.size();
     next += static_cast<std::size_t>(1 + first.drafts.size());
   }
+  know_rows(row, num_tokens());
   sampled.erase(kept, sampled.end());
 }
 

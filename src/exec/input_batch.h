@@ -53,6 +53,8 @@ class InputBatch {
   // which are a request's tokens up to the first that was not guessed there, and makes them known,
   // so that the next step can schedule them.
   void accept(std::vector<SampledToken>& sampled);
+  // After accept(): the rows whose tokens are known, by request and position.
+  std::span<const std::int64_t> known_rows() const { return known_rows_; }
 
   std::int64_t num_tokens() const { return static_cast<std::int64_t>(token_ids_.size()); }
   // Of each token of the step.
@@ -141,6 +143,7 @@ class InputBatch {
   void add_sample_row(const ScheduledRequest& scheduled, std::int32_t draft,
                       std::span<const TokenId> token_ids, const RequestState& state);
   void add_prompt_rows(const ScheduledRequest& scheduled, const RequestState& state);
+  void know_rows(std::int64_t begin, std::int64_t end);
   void add_pool_rows(const ScheduledRequest& scheduled, const RequestState& state);
 
   std::int32_t block_size_;
@@ -159,6 +162,7 @@ class InputBatch {
   std::vector<SampleRow> sample_rows_;
   std::vector<PoolRow> pool_rows_;
   std::vector<PromptRow> prompt_rows_;
+  std::vector<std::int64_t> known_rows_;
 };
 
 }  // namespace quire

@@ -116,6 +116,7 @@ TEST_F(InputBatchTest, TokensAreKeptUpToTheFirstWrongGuess) {
   const SchedulerOutput drafted = plan_with_drafts();
   ASSERT_TRUE(batch_.prepare(drafted).ok());
   EXPECT_THAT(accept({9, 3, 1}), ElementsAre(9, 3));
+  EXPECT_THAT(batch_.known_rows(), ElementsAre(0, 1));
   ASSERT_TRUE(batch_.prepare(plan_of_row(5)).ok());
   EXPECT_THAT(tokens(), ElementsAre(3));
 }
@@ -169,6 +170,7 @@ TEST_F(InputBatchTest, ThePathThatWasRightStays) {
   const SchedulerOutput drafted = plan_with_tree();
   ASSERT_TRUE(batch_.prepare(drafted).ok());
   EXPECT_THAT(accept({9, 6, 0, 0, 7, 2}), ElementsAre(9, 6, 7, 2));
+  EXPECT_THAT(batch_.known_rows(), ElementsAre(0, 1, 4, 5));
   SchedulerOutput plan = plan_of_row(7);
   plan.adopted_blocks = {{1, 2, 5}, {1, 3, 3}};
   ASSERT_TRUE(batch_.prepare(plan).ok());
@@ -312,6 +314,8 @@ TEST_F(InputBatchTest, RowsThatArePooled) {
                               .num_scheduled_tokens = 3,
                               .use = RowUse::kState});
     EXPECT_TRUE(batch_.prepare(rest).ok());
+    EXPECT_TRUE(accept({}).empty());
+    EXPECT_THAT(batch_.known_rows(), ElementsAre(0, 1, 2));
     for (const auto& row : batch_.pool_rows()) {
       EXPECT_EQ(row.request_id, id);
       all.push_back(row.row + 10);

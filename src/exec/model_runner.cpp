@@ -4,6 +4,8 @@
 #include <span>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace quire {
 namespace {
 
@@ -115,6 +117,16 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   memory.arena = Model::arena_bytes(spec, rows);
   memory.workspace = stream.workspace;
   memory.sampler = stream.sampling + Sampler::bytes(spec.vocab_size, config.rows_at_once());
+  // Of pooled ones as many; of layers that draft the result is one.
+  const auto num_results = static_cast<std::uint64_t>(
+      config.states == StateRows::kLast ? 1 : 2 + config.max_steps_in_flight);
+  if (config.states != StateRows::kNone) {
+    memory.states =
+        num_results * static_cast<std::uint64_t>(rows * spec.hidden_size) * sizeof(float);
+  }
+  if (spec.state_input.present) {
+    memory.states += static_cast<std::uint64_t>(2 * rows) * sizeof(std::int64_t);
+  }
   memory.batch = InputBatch::bytes(batch_limits(config, paging_of(spec, config)));
   return memory;
 }
@@ -160,6 +172,9 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
     layer_tables_.resize(places_.size());
   }
   row_indices_.reserve(static_cast<std::size_t>(config.rows_at_once()));
+  if (model.spec().state_input.present) {
+    pairs_.reserve(static_cast<std::size_t>(2 * config.max_num_batched_tokens));
+  }
 }
 
 // Layers with as many heads share a plan.
@@ -226,6 +241,22 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
              .repeated_rows = ops_->stage(batch_.repeated_rows()),
              .repeated_slots = ops_->stage(batch_.repeated_slots())};
   stage_layer_tables();
+  return model_.spec().state_input.present ? stage_states() : Status();
+}
+
+Status ModelRunner::stage_states() {
+  const std::int64_t rows = batch_.num_tokens();
+  if (std::ssize(given_states_) != rows * model_.spec().hidden_size) {
+    return Status::internal(fmt::format("{} numbers are states of {} rows of {}",
+                                        given_states_.size(), rows, model_.spec().hidden_size));
+  }
+  pairs_.clear();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    pairs_.push_back(row);
+    pairs_.push_back(rows + row);
+  }
+  states_ = ops_->stage(given_states_);
+  staged_pairs_ = ops_->stage(std::span<const std::int64_t>(pairs_));
   return {};
 }
 
@@ -238,6 +269,8 @@ ForwardContext ModelRunner::context() {
           .kv_layers = kv_layers_.data(),
           .layer_tables = layer_tables_.empty() ? nullptr : layer_tables_.data(),
           .layer_heads = layer_heads_.data(),
+          .states = states_,
+          .pairs = staged_pairs_,
           .activation_mode = config_.activation_mode};
 }
 
@@ -256,9 +289,7 @@ Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& resu
 Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(batch_.apply_masks(masks));
   std::span<const InputBatch::SampleRow> rows = batch_.sample_rows();
-  // What the step was made of may change after it.
-  if (rows.empty()) return ops_->synchronize();
-  while (true) {
+  while (!rows.empty()) {
     const auto part = rows_at_once(rows);
     QUIRE_RETURN_IF_ERROR(sampler_.sample(*ops_, {logits_, best_}, part, result));
     rows = rows.subspan(part.size());
@@ -266,8 +297,37 @@ Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& 
     ForwardContext ctx = context();
     compute_logits(ctx, rows_at_once(rows));
   }
-  const ScopedSpan span(ops_->spans(), kAppendStage);
-  batch_.accept(result.sampled);
+  {
+    const ScopedSpan span(ops_->spans(), kAppendStage);
+    batch_.accept(result.sampled);
+  }
+  if (config_.states != StateRows::kNone) QUIRE_RETURN_IF_ERROR(give_back_states(result));
+  // What the step was made of may change after it.
+  return batch_.sample_rows().empty() ? ops_->synchronize() : Status();
+}
+
+// As many at a time as there is memory for anyway.
+Status ModelRunner::give_back_states(ModelRunnerOutput& result) {
+  const std::int64_t size = model_.spec().hidden_size;
+  result.states.reserve(static_cast<std::size_t>(config_.max_num_batched_tokens * size));
+  std::span<const std::int64_t> rows = batch_.known_rows();
+  result.states.resize(rows.size() * static_cast<std::size_t>(size));
+  float* to = result.states.data();
+  while (!rows.empty()) {
+    const auto part = rows_at_once(rows);
+    row_indices_.assign(part.begin(), part.end());
+    const std::int64_t* const staged = staged_row_indices();
+    if (config_.states == StateRows::kFinal) {
+      ForwardContext ctx = context();
+      model_.final_states(ctx, hidden_, staged, std::ssize(part), normed_);
+    } else {
+      ops_->gather_rows(hidden_, staged, std::ssize(part), size, normed_);
+    }
+    ops_->download(normed_, std::ssize(part) * size, to);
+    QUIRE_RETURN_IF_ERROR(ops_->synchronize());
+    to += std::ssize(part) * size;
+    rows = rows.subspan(part.size());
+  }
   return {};
 }
 

@@ -23,6 +23,13 @@
 
 namespace quire {
 
+// Which hidden states a step gives (ModelRunnerOutput::states), for whoever drafts from them.
+enum class StateRows : std::uint8_t {
+  kNone,
+  kFinal,  // after the final norm
+  kLast    // the last layer's, before it
+};
+
 struct ModelRunnerConfig {
   std::int32_t block_size = 16;
   std::int64_t num_blocks = 0;  // of the KV cache: pages (KvPaging)
@@ -36,6 +43,7 @@ struct ModelRunnerConfig {
   std::vector<TokenId> eos_token_ids;  // that min_tokens bans
   DType kv_cache_dtype = DType::kBF16;
   ActivationMode activation_mode = ActivationMode::kInt16;
+  StateRows states = StateRows::kNone;
 
   KvBlockFormat kv_format() const { return {block_size, kv_cache_dtype}; }
   std::int64_t rows_at_once() const { return std::max(max_num_seqs, max_sampled_rows); }
@@ -51,10 +59,11 @@ struct RunnerMemory {
   std::uint64_t arena = 0;      // a layer's activations
   std::uint64_t workspace = 0;  // scratch of the kernels
   std::uint64_t sampler = 0;
-  std::uint64_t batch = 0;  // the requests' tokens and block tables, the step's arrays
+  std::uint64_t states = 0;  // those that results have
+  std::uint64_t batch = 0;   // the requests' tokens and block tables, the step's arrays
 
   std::uint64_t activations() const {
-    return hidden + normed + pooled + logits + best + arena + sampler + batch;
+    return hidden + normed + pooled + logits + best + arena + sampler + states + batch;
   }
 };
 
@@ -68,6 +77,10 @@ class ModelRunner {
   // before the first step. kResourceExhausted.
   Status offload_to(std::unique_ptr<BlockFile> file);
   KvOffloader* offloader() const { return offloader_.get(); }  // null: there is none
+
+  // Of layers that draft for another model, before each forward(): its state of each row of the
+  // step, [rows][hidden_size]. They must stay as they are until the step has sampled.
+  void give_states(std::span<const float> states) { given_states_ = states; }
 
   // A step in two parts, called one after the other by one thread. First all but the tokens; then
   // the tokens, chosen among those of `masks` where a row has one.
@@ -97,6 +110,7 @@ class ModelRunner {
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
   void plan_heads(std::uint64_t slot_bytes);
   void stage_layer_tables();
+  Status stage_states();
   ForwardContext context();
   // The logits of at most rows_at_once() rows of the step, into logits_.
   template <typename Row>
@@ -113,6 +127,7 @@ class ModelRunner {
   }
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx);
+  Status give_back_states(ModelRunnerOutput& result);
 
   const std::int64_t* staged_row_indices() {
     return ops_->stage(std::span<const std::int64_t>(row_indices_));
@@ -137,7 +152,11 @@ class ModelRunner {
   std::vector<LayerHeads> layer_heads_;                             // of each layer
   Sampler sampler_;
   Pooler pooler_;
-  StepTokens tokens_;                      // of the step, staged
+  StepTokens tokens_;  // of the step, staged
+  std::span<const float> given_states_;
+  const float* states_ = nullptr;    // the same, staged
+  std::vector<std::int64_t> pairs_;  // ForwardContext::pairs
+  const std::int64_t* staged_pairs_ = nullptr;
   std::vector<std::int64_t> row_indices_;  // whose logits or final states are computed
 
   // Parts of `memory_`.

@@ -15,13 +15,11 @@ constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 
 }  // namespace
 
-Model::Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeight output,
-             DeviceFloats output_bias, Norm final_norm, DecoderStack stack,
-             std::uint64_t weight_bytes)
+Model::Model(DecoderSpec spec, Vocabulary vocabulary, Inputs inputs, DeviceFloats output_bias,
+             Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes)
     : spec_(std::move(spec)),
-      embedding_(std::move(embedding)),
+      vocabulary_(std::move(vocabulary)),
       inputs_(std::move(inputs)),
-      output_(std::move(output)),
       output_bias_(std::move(output_bias)),
       final_norm_(std::move(final_norm)),
       stack_(std::move(stack)),
@@ -45,14 +43,18 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
   const std::int64_t streams = spec.altup.num_streams;
   largest = std::max(
       {largest, PerLayerBlock::arena_bytes(width, rows), AltUpBlock::arena_bytes(streams, rows)});
-  return DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs) +
-         PerLayerInputs::arena_bytes(spec.num_layers(), width, rows) +
-         AltUpStreams::arena_bytes(streams, spec.hidden_size, rows);
+  const std::uint64_t joined =
+      spec.state_input.present ? StateInput::arena_bytes(spec.hidden_size, rows) : 0;
+  const std::uint64_t layers =
+      DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs) +
+      PerLayerInputs::arena_bytes(spec.num_layers(), width, rows) +
+      AltUpStreams::arena_bytes(streams, spec.hidden_size, rows);
+  return std::max(layers, joined);
 }
 
 void Model::forward(ForwardContext& ctx, float* hidden) const {
   const ScopedSpan span(ctx.ops.spans(), kForwardStage);
-  ctx.ops.embedding(embedding_, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
+  ctx.ops.embedding(vocabulary_.embedding, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
   if (spec_.embedding_scale != 1.0) {
     ctx.ops.scale_in_place(embedding_scale(ctx.activation_mode),
                            ctx.tokens.num_tokens * spec_.hidden_size, hidden);
@@ -62,6 +64,7 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
                               spec_.hidden_size, hidden);
   }
   if (inputs_.norm) inputs_.norm->apply(ctx.ops, hidden, ctx.tokens.num_tokens, hidden);
+  if (inputs_.states) inputs_.states->join(ctx, hidden);
   const Arena::Scope scope(ctx.arena);
   if (inputs_.per_layer) ctx.per_layer_inputs = inputs_.per_layer->compute(ctx, hidden);
   if (inputs_.streams) ctx.streams = inputs_.streams->open(ctx, hidden);
@@ -75,14 +78,14 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
 float Model::embedding_scale(ActivationMode mode) const {
   const auto scale = static_cast<float>(spec_.embedding_scale);
   const bool bf16 = spec_.round_embedding_scale && mode != ActivationMode::kFloat32 &&
-                    embedding_.layout() == WeightLayout::kBF16;
+                    vocabulary_.embedding.layout() == WeightLayout::kBF16;
   return bf16 ? bf16_to_float(float_to_bf16(scale)) : scale;
 }
 
 void Model::final_states(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
                          std::int64_t num_rows, float* states) const {
   ctx.ops.gather_rows(hidden, rows, num_rows, spec_.hidden_size, states);
-  final_norm_.apply(ctx.ops, states, num_rows, states);
+  if (!final_norm_.empty()) final_norm_.apply(ctx.ops, states, num_rows, states);
 }
 
 void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t* rows,
@@ -92,10 +95,11 @@ void Model::logits(ForwardContext& ctx, const float* hidden, const std::int64_t*
     ctx.ops.scale_in_place(static_cast<float>(spec_.logit_scale), num_rows * spec_.hidden_size,
                            normed);
   }
-  const MatmulPart part = {.weight = output_.outputs() == 0 ? &embedding_ : &output_,
-                           .out = logits,
-                           .out_stride = spec_.vocab_size,
-                           .bias = output_bias_.data_or_null()};
+  const MatmulPart part = {
+      .weight = vocabulary_.output.outputs() == 0 ? &vocabulary_.embedding : &vocabulary_.output,
+      .out = logits,
+      .out_stride = spec_.vocab_size,
+      .bias = output_bias_.data_or_null()};
   const ActivationMode mode = ctx.last_product_mode();
   if (spec_.logit_soft_cap == 0.0) {
     ctx.ops.matmul_and_best(normed, spec_.hidden_size, num_rows, mode, part, best, kLogitsStage);

@@ -17,6 +17,7 @@
 #include "nn/decoder_stack.h"
 #include "nn/norm.h"
 #include "nn/per_layer_block.h"
+#include "nn/state_input.h"
 #include "weights/weight_source.h"
 
 namespace quire {
@@ -35,6 +36,12 @@ class Model {
       Device& device, const LoadProgress& progress,
       LoadQuantization quantization = LoadQuantization::kNone, PackedCache* cache = nullptr);
 
+  // Layers that draft for `model`, with its embedding and output matrix, which must be as large as
+  // `spec` says: they are shared, and stay as they are when the model's own are replaced.
+  static Result<std::unique_ptr<Model>> load_for(const Model& model, const DecoderSpec& spec,
+                                                 const WeightSource& source,
+                                                 std::int64_t max_positions, Device& device);
+
   // This model with the tensors of `source`, its checkpoint but for `replaced`: the other matrices
   // are shared. Errors as load() and LoadedMatrices::without().
   Result<std::unique_ptr<Model>> with_tensors(const WeightSource& source,
@@ -50,7 +57,8 @@ class Model {
   // Bytes of arena that forward() takes for a step of `rows` tokens, `hidden` not included.
   static std::uint64_t arena_bytes(const DecoderSpec& spec, std::int64_t rows);
 
-  // hidden: [num_tokens][hidden_size], the last layer's output before the final norm.
+  // hidden: [num_tokens][hidden_size], the last layer's output before the final norm. Of layers
+  // that draft `ctx` has states.
   void forward(ForwardContext& ctx, float* hidden) const;
 
   // states[i] = final_norm(hidden[rows[i]]): [num_rows][hidden_size]. All of it, rows too, is in
@@ -70,22 +78,27 @@ class Model {
     std::optional<Norm> norm;
     std::optional<PerLayerInputs> per_layer;
     std::optional<AltUpStreams> streams;
+    std::optional<StateInput> states;
+  };
+  // Rows of the vocabulary.
+  struct Vocabulary {
+    PackedWeight embedding;
+    PackedWeight output;  // empty where tied: the embedding serves
   };
 
-  Model(DecoderSpec spec, PackedWeight embedding, Inputs inputs, PackedWeight output,
-        DeviceFloats output_bias, Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes);
+  Model(DecoderSpec spec, Vocabulary vocabulary, Inputs inputs, DeviceFloats output_bias,
+        Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes);
 
   static Result<std::unique_ptr<Model>> load_besides(
-      LoadedMatrices matrices, const DecoderSpec& spec, const WeightSource& source,
-      std::int64_t max_positions, Device& device, const LoadProgress& progress,
-      LoadQuantization quantization, PackedCache* cache);
+      LoadedMatrices matrices, Vocabulary vocabulary, const DecoderSpec& spec,
+      const WeightSource& source, std::int64_t max_positions, Device& device,
+      const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache);
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
   LoadedMatrices matrices_;
-  PackedWeight embedding_;
+  Vocabulary vocabulary_;
   Inputs inputs_;
-  PackedWeight output_;       // empty where tied: the embedding serves
   DeviceFloats output_bias_;  // [vocab_size], or empty
   Norm final_norm_;
   DecoderStack stack_;

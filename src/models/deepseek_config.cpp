@@ -26,6 +26,10 @@ constexpr TensorName kDeepseekNames[] = {
     {TensorRole::kSharedGate, "model.layers.{layer}.mlp.shared_experts.gate_proj.weight"},
     {TensorRole::kSharedUp, "model.layers.{layer}.mlp.shared_experts.up_proj.weight"},
     {TensorRole::kSharedDown, "model.layers.{layer}.mlp.shared_experts.down_proj.weight"},
+    {TensorRole::kStateProjection, "model.layers.{layer}.eh_proj.weight"},
+    {TensorRole::kStateTokenNorm, "model.layers.{layer}.enorm.weight"},
+    {TensorRole::kStateNorm, "model.layers.{layer}.hnorm.weight"},
+    {TensorRole::kDraftNorm, "model.layers.{layer}.shared_head.norm.weight"},
 };
 
 // Far more than any model has.
@@ -96,6 +100,7 @@ Status leave_out_draft_layers(const JsonReader& config, DecoderDraft& draft) {
     return Status::bad_model(fmt::format("{}: num_nextn_predict_layers is {}; expected 0 to {}",
                                          config.where(), *count, kMaxDraftLayers));
   }
+  draft.spec.num_draft_layers = count.value_or(0);
   for (std::int64_t i = 0; i < count.value_or(0); ++i) {
     draft.spec.unread_tensors.push_back(fmt::format("model.layers.{}.", draft.num_layers + i));
   }

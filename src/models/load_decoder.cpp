@@ -116,6 +116,17 @@ Result<std::optional<AltUpStreams>> load_streams(const DecoderSpec& spec, Tensor
   return std::optional(AltUpStreams(std::move(weights)));
 }
 
+// Of layers that draft for another model.
+Result<std::optional<StateInput>> load_state_input(TensorLoader& loader) {
+  using enum TensorRole;
+  StateInputWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.projection, loader.matrix(kStateProjection));
+  QUIRE_ASSIGN_OR_RETURN(weights.bias, loader.vector({kStateProjectionBias}));
+  QUIRE_ASSIGN_OR_RETURN(weights.token_norm, loader.norm(kStateTokenNorm, {}));
+  QUIRE_ASSIGN_OR_RETURN(weights.state_norm, loader.norm(kStateNorm, {}));
+  return std::optional(StateInput(std::move(weights)));
+}
+
 Result<LayerExtras> load_extras(const DecoderSpec& spec, TensorLoader& loader, std::int64_t index) {
   const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
   LayerExtras extras;
@@ -212,8 +223,20 @@ Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const Weight
                                            std::int64_t max_positions, Device& device,
                                            const LoadProgress& progress,
                                            LoadQuantization quantization, PackedCache* cache) {
-  return load_besides(LoadedMatrices(), spec, source, max_positions, device, progress, quantization,
-                      cache);
+  return load_besides(LoadedMatrices(), {}, spec, source, max_positions, device, progress,
+                      quantization, cache);
+}
+
+Result<std::unique_ptr<Model>> Model::load_for(const Model& model, const DecoderSpec& spec,
+                                               const WeightSource& source,
+                                               std::int64_t max_positions, Device& device) {
+  const auto matrix = [&](TensorRole role) {
+    return model.matrices_.find(model.spec_.names.name(role)).value_or(PackedWeight());
+  };
+  Vocabulary vocabulary = {matrix(TensorRole::kEmbedding), {}};
+  if (!model.spec_.tie_word_embeddings) vocabulary.output = matrix(TensorRole::kOutput);
+  return load_besides(LoadedMatrices(), std::move(vocabulary), spec, source, max_positions, device,
+                      {}, LoadQuantization::kNone, nullptr);
 }
 
 Result<std::unique_ptr<Model>> Model::with_tensors(const WeightSource& source,
@@ -221,21 +244,23 @@ Result<std::unique_ptr<Model>> Model::with_tensors(const WeightSource& source,
                                                    std::int64_t max_positions, Device& device,
                                                    LoadQuantization quantization) const {
   QUIRE_ASSIGN_OR_RETURN(auto matrices, matrices_.without(replaced));
-  return load_besides(std::move(matrices), spec_, source, max_positions, device, {}, quantization,
-                      nullptr);
+  return load_besides(std::move(matrices), {}, spec_, source, max_positions, device, {},
+                      quantization, nullptr);
 }
 
-Result<std::unique_ptr<Model>> Model::load_besides(LoadedMatrices matrices, const DecoderSpec& spec,
-                                                   const WeightSource& source,
-                                                   std::int64_t max_positions, Device& device,
-                                                   const LoadProgress& progress,
-                                                   LoadQuantization quantization,
-                                                   PackedCache* cache) {
+Result<std::unique_ptr<Model>> Model::load_besides(
+    LoadedMatrices matrices, Vocabulary vocabulary, const DecoderSpec& spec,
+    const WeightSource& source, std::int64_t max_positions, Device& device,
+    const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache) {
   QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
   QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
   TensorLoader loader(spec, source, device, progress, quantization, cache, matrices);
-  QUIRE_ASSIGN_OR_RETURN(auto embedding, loader.vocabulary(TensorRole::kEmbedding));
   Inputs inputs;
+  if (spec.state_input.present) {
+    QUIRE_ASSIGN_OR_RETURN(inputs.states, load_state_input(loader));
+  } else {
+    QUIRE_ASSIGN_OR_RETURN(vocabulary.embedding, loader.vocabulary(TensorRole::kEmbedding));
+  }
   if (spec.positions.kind == PositionKind::kLearned) {
     QUIRE_ASSIGN_OR_RETURN(inputs.positions, loader.rows(TensorRole::kPositions,
                                                          spec.positions.offset, max_positions));
@@ -248,13 +273,12 @@ Result<std::unique_ptr<Model>> Model::load_besides(LoadedMatrices matrices, cons
     QUIRE_ASSIGN_OR_RETURN(
         inputs.norm, loader.norm(TensorRole::kEmbeddingNorm, {TensorRole::kEmbeddingNormBias}));
   }
-  PackedWeight output;
-  if (!spec.tie_word_embeddings) {
-    QUIRE_ASSIGN_OR_RETURN(output, loader.vocabulary(TensorRole::kOutput));
+  if (!spec.tie_word_embeddings && !spec.state_input.present) {
+    QUIRE_ASSIGN_OR_RETURN(vocabulary.output, loader.vocabulary(TensorRole::kOutput));
   }
   QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));
   QUIRE_ASSIGN_OR_RETURN(auto final_norm,
-                         loader.norm(TensorRole::kFinalNorm, {TensorRole::kFinalNormBias}));
+                         loader.norm(spec.final_norm_role(), {TensorRole::kFinalNormBias}));
   QUIRE_ASSIGN_OR_RETURN(inputs.per_layer, load_per_layer_inputs(spec, loader));
   QUIRE_ASSIGN_OR_RETURN(inputs.streams, load_streams(spec, loader));
   std::vector<DecoderLayer> layers;
@@ -271,8 +295,8 @@ Result<std::unique_ptr<Model>> Model::load_besides(LoadedMatrices matrices, cons
   }
   const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
   std::unique_ptr<Model> model(new Model(
-      spec, std::move(embedding), std::move(inputs), std::move(output), std::move(output_bias),
-      std::move(final_norm), DecoderStack(std::move(rotaries), std::move(layers)), bytes));
+      spec, std::move(vocabulary), std::move(inputs), std::move(output_bias), std::move(final_norm),
+      DecoderStack(std::move(rotaries), std::move(layers)), bytes));
   model->matrices_ = std::move(matrices);
   return model;
 }

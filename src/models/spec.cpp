@@ -109,7 +109,7 @@ std::int32_t LayerSpec::kv_window() const {
 }
 
 std::int64_t DecoderSpec::max_product_inputs() const {
-  std::int64_t inputs = std::max(hidden_size, per_layer.width);
+  std::int64_t inputs = std::max((state_input.present ? 2 : 1) * hidden_size, per_layer.width);
   for (const LayerSpec& layer : layers) {
     inputs = std::max(inputs, layer.laurel_rank);
     const std::int64_t of_mixer =
@@ -162,7 +162,12 @@ bool DecoderSpec::is_unread(std::string_view name) const {
 }
 
 std::vector<TensorShape> DecoderSpec::tensors() const {
-  std::vector<TensorShape> tensors = {{TensorRole::kEmbedding, {vocab_size, hidden_size}}};
+  std::vector<TensorShape> tensors;
+  if (state_input.present) {
+    list_state_input(tensors);
+  } else {
+    tensors.push_back({TensorRole::kEmbedding, {vocab_size, hidden_size}});
+  }
   if (positions.kind == PositionKind::kLearned) {
     tensors.push_back(
         {TensorRole::kPositions, {max_position_embeddings + positions.offset, hidden_size}});
@@ -171,9 +176,10 @@ std::vector<TensorShape> DecoderSpec::tensors() const {
     tensors.push_back({TensorRole::kEmbeddingNorm, {hidden_size}});
     if (norm.bias) tensors.push_back({TensorRole::kEmbeddingNormBias, {hidden_size}});
   }
-  if (norm.weight) tensors.push_back({TensorRole::kFinalNorm, {hidden_size}});
+  if (norm.weight && final_norm) tensors.push_back({final_norm_role(), {hidden_size}});
   if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
-  if (!tie_word_embeddings) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
+  if (!tie_word_embeddings && !state_input.present)
+    tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
   if (output_bias) tensors.push_back({TensorRole::kOutputBias, {vocab_size}});
   if (per_layer.width != 0) {
     const std::int64_t all = num_layers() * per_layer.width;
@@ -194,6 +200,15 @@ std::vector<TensorShape> DecoderSpec::tensors() const {
   return tensors;
 }
 
+void DecoderSpec::list_state_input(std::vector<TensorShape>& tensors) const {
+  using enum TensorRole;
+  tensors.push_back({kStateProjection, {hidden_size, 2 * hidden_size}});
+  if (state_input.bias) tensors.push_back({kStateProjectionBias, {hidden_size}});
+  if (!state_input.norms) return;
+  tensors.push_back({kStateTokenNorm, {hidden_size}});
+  tensors.push_back({kStateNorm, {hidden_size}});
+}
+
 std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
   const LayerSpec& layer = layers[static_cast<std::size_t>(index)];
   std::vector<TensorShape> tensors;
@@ -209,7 +224,7 @@ std::vector<TensorShape> DecoderSpec::layer_tensors(std::int64_t index) const {
       std::swap(tensor.sizes[0], tensor.sizes[1]);
   }
   if (layer.norms != NormPlacement::kAfter) {
-    list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
+    if (layer.input_norm) list_norm(TensorRole::kInputNorm, TensorRole::kInputNormBias);
     if (!layer.parallel || layer.two_norms)
       list_norm(TensorRole::kMlpNorm, TensorRole::kMlpNormBias);
   }

@@ -57,6 +57,7 @@ struct LayerSpec {
   NormPlacement norms = NormPlacement::kBefore;
   bool parallel = false;         // both blocks read what the layer gets, through one norm
   bool two_norms = false;        // where they are parallel: each through its own
+  bool input_norm = true;        // before the mixer, where norms are before the blocks
   double residual_scale = 1;     // of what the blocks add to the residual stream
   std::int64_t laurel_rank = 0;  // of the residual beside the mixer (nn/laurel_block.h); 0: none
   bool output_scale = false;     // the layer's result is scaled by a number of the checkpoint
@@ -100,6 +101,14 @@ struct PositionSpec {
   std::int64_t offset = 0;  // the number of the row that position 0 has
 };
 
+// Layers that draft for another model: they read its states beside the tokens after them
+// (nn/state_input.h), and have its embedding and its output matrix.
+struct StateInputSpec {
+  bool present = false;
+  bool norms = false;  // of both, before they are joined
+  bool bias = false;   // of the matrix that joins them
+};
+
 struct DecoderSpec {
   std::string architecture;  // as the checkpoint calls it
   std::int64_t hidden_size = 0;
@@ -118,6 +127,8 @@ struct DecoderSpec {
   bool output_bias = false;  // of the logits
   PerLayerSpec per_layer;
   AltUpSpec altup;
+  StateInputSpec state_input;
+  bool final_norm = true;
   // The matrices of the layers are stored with a row for each input.
   bool transposed_matrices = false;
   NormSpec norm;
@@ -128,6 +139,8 @@ struct DecoderSpec {
   // What the names of tensors begin with that are there and not read: of layers that draft tokens,
   // keys of layers that read those of others.
   std::vector<std::string> unread_tensors;
+  // Of the first of these: how many layers behind the last draft tokens (models/draft_layers.h).
+  std::int64_t num_draft_layers = 0;
   bool text_part = false;            // of a checkpoint of more than text: models/text_part.h
   bool tied_without_output = false;  // there: embeddings are tied where no output matrix is
 
@@ -157,6 +170,11 @@ struct DecoderSpec {
   // Whether a tensor is one of those that are not read.
   bool is_unread(std::string_view name) const;
 
+  // Whose weights the final norm has.
+  TensorRole final_norm_role() const {
+    return state_input.present ? TensorRole::kDraftNorm : TensorRole::kFinalNorm;
+  }
+
   // What a checkpoint must have: outside of the layers, and of one layer.
   std::vector<TensorShape> tensors() const;
   std::vector<TensorShape> layer_tensors(std::int64_t layer) const;
@@ -172,6 +190,7 @@ struct DecoderSpec {
   Status validate(std::string_view where) const;
 
  private:
+  void list_state_input(std::vector<TensorShape>& tensors) const;
   Status validate_per_layer(std::string_view where) const;
   Status validate_streams(std::string_view where) const;
 };

@@ -13,7 +13,7 @@ std::string TensorNames::name(TensorRole role, std::int64_t layer, std::int64_t 
   for (const std::span<const TensorName> names : {own, shared}) {
     for (const TensorName& name : names) {
       if (name.role != role) continue;
-      return placed(fmt::format(fmt::runtime(name.pattern), fmt::arg("layer", layer),
+      return placed(fmt::format(fmt::runtime(name.pattern), fmt::arg("layer", layer + first_layer),
                                 fmt::arg("expert", expert)));
     }
   }

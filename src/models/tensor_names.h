@@ -21,6 +21,11 @@ enum class TensorRole : std::uint8_t {
   kFinalNormBias,
   kOutput,
   kOutputBias,
+  kStateProjection,  // of layers that draft: what joins a token's embedding and a state
+  kStateProjectionBias,
+  kStateTokenNorm,  // of that embedding, and
+  kStateNorm,       // of that state, before they are joined
+  kDraftNorm,       // their final norm
   kPerLayerEmbedding,
   kPerLayerProjection,
   kPerLayerProjectionNorm,
@@ -134,6 +139,7 @@ struct TensorNames {
   std::span<const TensorName> own;
   std::span<const TensorName> shared = {};
   NamePrefix prefix = {};
+  std::int64_t first_layer = 0;  // the number that the checkpoint gives the first layer
 
   // As a name of this model is where it is a part.
   std::string placed(std::string_view name) const;

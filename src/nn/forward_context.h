@@ -64,6 +64,10 @@ struct ForwardContext {
   // [num_streams][num_tokens][hidden_size] where tokens have streams (nn/altup_block.h), set by the
   // model's forward().
   float* streams = nullptr;
+  // Of layers that draft for another model: its states, [num_tokens][hidden_size], and the numbers
+  // 0, num_tokens, 1, num_tokens + 1, ...: [2 num_tokens].
+  const float* states = nullptr;
+  const std::int64_t* pairs = nullptr;
   ActivationMode activation_mode = ActivationMode::kFloat32;
 
   KvLayout layout_of(int layer) const {

@@ -97,4 +97,31 @@ const std::vector<Setting>& all_settings() {
   return settings;
 }
 
+std::vector<Setting> settings_that_draft(const std::string& method) {
+  return {{.name = "batch", .max_step_ms = 5, .speculation = method, .joined = true},
+          {.name = "batch, 3 drafts, chunk 16",
+           .chunk = 16,
+           .speculation = method,
+           .drafts = 3,
+           .joined = true},
+          {.name = "batch, again, 8 drafts, block 4",
+           .block_size = 4,
+           .speculation = method,
+           .drafts = 8,
+           .again = true},
+          {.name = "2 drafts, preemption, block 4, chunk 48",
+           .block_size = 4,
+           .chunk = 48,
+           .preempt = true,
+           .speculation = method,
+           .drafts = 2,
+           .pinned = true},
+          {.name = "alone, 5 drafts, block 1, 1 thread",
+           .batch = false,
+           .block_size = 1,
+           .threads = 1,
+           .speculation = method,
+           .drafts = 5}};
+}
+
 }  // namespace quire::test

@@ -43,4 +43,7 @@ inline constexpr const char* kNgram =
 
 const std::vector<Setting>& all_settings();
 
+// Those in which guesses that are computed, by this configuration, meet everything else.
+std::vector<Setting> settings_that_draft(const std::string& method);
+
 }  // namespace quire::test

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Makes a model with random weights and a layer that drafts for it, which agree at a given rate.
+
+    bench/speculation/planted_layers.py TOKENIZER_FOLDER OUTPUT_FOLDER --method eagle|mtp [--rate 0.8]
+
+Writes OUTPUT_FOLDER/model, and OUTPUT_FOLDER/eagle for EAGLE. Any measurement of speed needs the price of real
+layers, and a rate of right guesses that is known. So the model's text is planted: the output row of token
+permutation(x) is what the embedding of x is, and layers add little to that, so that permutation(x) follows
+x. The layer that drafts computes as much as one of the model, and guesses permutation(x), too, but for a share of
+1 - rate of the tokens: these have a mark, a small number in one place of the embedding, which the matrix that
+joins embedding and state makes a large one, and for which the output matrix votes at random. So guesses are right at the
+given rate, place by place. Weights are bfloat16; the shape is that of a Llama (eagle) or of a GLM-4 MoE whose layers
+are all dense (mtp), with 1.1 billion weights. Tokens that the tokenizer does not have are text without letters.
+Needs numpy.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+
+import numpy as np
+
+MARK = 2  # its place in the embedding
+SMALL, LARGE = 0.05, 1000.0  # what it is there, and what it is multiplied by
+
+
+def bfloat16(values):
+    word = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((word + np.uint32(0x7FFF) + ((word >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype("<u2")
+
+
+class Writer:
+    """A safetensors file of bfloat16, tensor by tensor."""
+
+    def __init__(self, path, shapes):
+        header, at = {"__metadata__": {"format": "pt"}}, 0
+        for name, shape in shapes.items():
+            size = 2 * int(np.prod(shape))
+            header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [at, at + size]}
+            at += size
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        self.file = open(path, "wb")
+        self.file.write(len(text).to_bytes(8, "little") + text)
+        self.names = iter(shapes)
+
+    def write(self, name, values):
+        assert next(self.names) == name
+        self.file.write(bfloat16(values).tobytes())
+
+
+def layer_shapes(prefix, args):
+    kv = args.kv_heads * args.hidden // args.heads
+    h, f = args.hidden, args.intermediate
+    return {f"{prefix}self_attn.q_proj.weight": (h, h), f"{prefix}self_attn.k_proj.weight": (kv, h),
+            f"{prefix}self_attn.v_proj.weight": (kv, h), f"{prefix}self_attn.o_proj.weight": (h, h),
+            f"{prefix}mlp.gate_proj.weight": (f, h), f"{prefix}mlp.up_proj.weight": (f, h),
+            f"{prefix}mlp.down_proj.weight": (h, f), f"{prefix}input_layernorm.weight": (h,),
+            f"{prefix}post_attention_layernorm.weight": (h,)}
+
+
+def values_of(name, shape, random):
+    """Of what neither embeds nor joins: what adds to the residual adds little."""
+    if len(shape) == 1:
+        return np.ones(shape, np.float32)
+    scale = 1e-3 if "o_proj" in name or "down_proj" in name else 1.0
+    return random.standard_normal(shape, np.float32) * np.float32(scale / np.sqrt(shape[1]))
+
+
+def join(hidden):
+    """Embeddings as they are, but with a large mark; nothing of states."""
+    values = np.zeros((hidden, 2 * hidden), np.float32)
+    np.fill_diagonal(values, 1.0)
+    values[MARK, MARK] = LARGE
+    return values
+
+
+def vocabulary(args, random):
+    """Embeddings, and the output matrix."""
+    shape = (args.vocab, args.hidden)
+    embedding = random.standard_normal(shape, np.float32)
+    marked = random.random(args.vocab) >= args.rate
+    embedding[:, MARK] = 0.0
+    following = random.permutation(args.vocab)
+    output = np.empty(shape, np.float32)
+    output[following] = embedding
+    # A large mark counts three times what an embedding says to itself, its square, a small one nearly nothing.
+    embedding[:, MARK] = np.where(marked, np.float32(SMALL), np.float32(0))
+    output[:, MARK] = np.float32(3 * args.hidden / (SMALL * LARGE)) * random.random(args.vocab, np.float32)
+    return embedding, output
+
+
+def config_of(args):
+    config = {"vocab_size": args.vocab, "hidden_size": args.hidden, "intermediate_size": args.intermediate,
+              "num_attention_heads": args.heads, "num_key_value_heads": args.kv_heads, "hidden_act": "silu",
+              "num_hidden_layers": args.layers, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
+              "rope_theta": 10000.0, "tie_word_embeddings": False, "dtype": "bfloat16", "bos_token_id": 1,
+              "eos_token_id": 2, "head_dim": args.hidden // args.heads}
+    if args.method == "eagle":
+        return {**config, "architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+    return {**config, "architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "use_qk_norm": False,
+            "attention_bias": False, "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 1,
+            "first_k_dense_replace": args.layers + 1, "n_routed_experts": 8, "num_experts_per_tok": 2,
+            "moe_intermediate_size": args.intermediate // 8, "n_shared_experts": 1, "n_group": 1, "topk_group": 1,
+            "norm_topk_prob": True, "routed_scaling_factor": 1.0}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tokenizer", type=pathlib.Path, help="a folder with tokenizer.json")
+    parser.add_argument("output", type=pathlib.Path)
+    parser.add_argument("--method", choices=["eagle", "mtp"], required=True)
+    parser.add_argument("--rate", type=float, default=0.8, help="of right guesses")
+    parser.add_argument("--vocab", type=int, default=32000)
+    parser.add_argument("--layers", type=int, default=22)
+    parser.add_argument("--hidden", type=int, default=2048)
+    parser.add_argument("--intermediate", type=int, default=5632)
+    parser.add_argument("--heads", type=int, default=32)
+    parser.add_argument("--kv-heads", type=int, default=4)
+    args = parser.parse_args()
+    random = np.random.default_rng(0)
+    embedding, output = vocabulary(args, random)
+    given = {"model.embed_tokens.weight": embedding, "lm_head.weight": output}
+    shapes = {name: values.shape for name, values in given.items()} | {"model.norm.weight": (args.hidden,)}
+    for layer in range(args.layers):
+        shapes |= layer_shapes(f"model.layers.{layer}.", args)
+    own = f"model.layers.{args.layers}."
+    if args.method == "mtp":
+        shapes |= layer_shapes(own, args)
+        shapes |= {f"{own}{name}.weight": (args.hidden,) for name in ("enorm", "hnorm", "shared_head.norm")}
+        given[f"{own}eh_proj.weight"] = join(args.hidden)
+        shapes[f"{own}eh_proj.weight"] = (args.hidden, 2 * args.hidden)
+    write(args.output / "model", config_of(args), shapes, given, random)
+    for file in args.tokenizer.glob("*token*.json"):
+        shutil.copy(file, args.output / "model")
+    if args.method == "eagle":
+        shapes = layer_shapes("layers.0.", args) | {"fc.weight": (args.hidden, 2 * args.hidden)}
+        del shapes["layers.0.input_layernorm.weight"]
+        write(args.output / "eagle", {**config_of(args), "num_hidden_layers": 1}, shapes,
+              {"fc.weight": join(args.hidden)}, random)
+
+
+def write(folder, config, shapes, given, random):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=1), "utf-8")
+    writer = Writer(folder / "model.safetensors", shapes)
+    for name, shape in shapes.items():
+        writer.write(name, given[name] if name in given else values_of(name, shape, random))
+    writer.file.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+// Layers that draft for a model and read its states: those that its own checkpoint has behind the
+// last (multi-token prediction, MTP), and those of a checkpoint of their own (EAGLE).
+#pragma once
+
+#include "base/json.h"
+#include "models/spec.h"
+
+namespace quire {
+
+// The layer behind the last of `model`, which is like the last. Names of tensors as DeepSeek-V3's
+// checkpoint has them (its README_WEIGHTS.md), and GLM-4.5's; it shares the embedding and the
+// output matrix with the model, of which the copies are not read. Errors: kConfig where there is
+// none, kUnimplemented where there are several.
+Result<DecoderSpec> mtp_spec(const DecoderSpec& model);
+
+// EAGLE's layers by their config.json, which is a Llama's (Li et al. 2024; names of tensors as the
+// published checkpoints of SafeAILab/EAGLE have them): no norm before the first layer's attention,
+// none behind the last. `bias`: whether the checkpoint has `fc.bias`. Errors: kConfig where sizes
+// are not those of `model`, kUnimplemented for another architecture, EAGLE-3's among them.
+Result<DecoderSpec> eagle_spec(const JsonReader& config, const DecoderSpec& model, bool bias);
+
+}  // namespace quire

@@ -1,0 +1,285 @@
+// Layers that draft from a model's states guess what the reference guesses (scripts/goldens/
+// draft_layers.py), however the tokens before were computed: prompts whole and in parts, tokens one
+// by one and several at once, with right drafts and wrong ones. And what cannot draft is refused.
+#include <algorithm>
+#include <fstream>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "engine/draft_model_parts.h"
+#include "kernels/cpu_device.h"
+#include "support/test_models.h"
+#include "weights/temp_folder.h"
+
+namespace quire::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr RequestId kId = 7;
+
+struct Golden {
+  std::vector<TokenId> token_ids;
+  std::size_t num_prompt = 0;
+  std::vector<std::vector<TokenId>> guesses;  // of each position after the prompt
+};
+
+std::vector<TokenId> ids_of(const json::value& list) {
+  std::vector<TokenId> ids;
+  for (const json::value& id : list.as_array()) ids.push_back(id.to_number<TokenId>());
+  return ids;
+}
+
+Golden read_golden(const std::string& name) {
+  const json::value file = read_json_file(family_golden(name, "drafts.json"), 1U << 20).value();
+  Golden golden;
+  golden.token_ids = ids_of(file.as_object().at("token_ids"));
+  golden.num_prompt = file.as_object().at("num_prompt").to_number<std::size_t>();
+  for (const json::value& chain : file.as_object().at("guesses").as_array()) {
+    golden.guesses.push_back(ids_of(chain));
+  }
+  return golden;
+}
+
+struct Kind {
+  std::string name;
+  std::string model;
+  SpeculativeConfig speculation;
+};
+
+std::vector<Kind> kinds() {
+  const SpeculativeConfig mtp = {.method = SpeculativeMethod::kMtp, .num_speculative_tokens = 8};
+  std::vector<Kind> all;
+  for (const char* name : {"glm4_moe_mtp", "deepseek_v3_mtp"}) {
+    all.push_back({name, family_model(name, "hf"), mtp});
+  }
+  all.push_back({"llama_eagle",
+                 family_model("llama", "hf"),
+                 {.method = SpeculativeMethod::kEagle,
+                  .num_speculative_tokens = 8,
+                  .model = family_model("llama_eagle", "hf")}});
+  return all;
+}
+
+ModelRunnerConfig runner_config(std::int64_t max_num_batched_tokens, StateRows states) {
+  ModelRunnerConfig config;
+  config.num_blocks = 64;
+  config.max_num_batched_tokens = max_num_batched_tokens;
+  config.max_num_seqs = 4;
+  config.max_sampled_rows = 8;
+  config.max_model_len = 128;
+  config.kv_cache_dtype = DType::kF32;
+  config.activation_mode = ActivationMode::kFloat32;
+  config.states = states;
+  return config;
+}
+
+// A model and what drafts for it, step by step, with one request.
+class Steps {
+ public:
+  // `draft_rows`: of a step of the layers.
+  Steps(const Kind& kind, const Golden& golden, std::int64_t draft_rows = 64)
+      : golden_(golden), device_(1, op_table(choose_level().value())) {
+    EngineArgs args;
+    args.model = kind.model;
+    args.speculation = kind.speculation;
+    const ModelBundle bundle = open_model(kind.model, {}).value();
+    auto draft = open_draft_model(args, bundle);
+    EXPECT_TRUE(draft.ok()) << draft.status().to_string();
+    model_ = Model::load(bundle.spec, *bundle.weights, 128, device_, {}).value();
+    runner_ = ModelRunner::create(*model_, device_, runner_config(96, StateRows::kFinal)).value();
+    const DraftSizes sizes = {.runner = runner_config(draft_rows, StateRows::kLast),
+                              .kv_groups = {KvGroup{}}};
+    drafter_ = load_draft_model(**draft, sizes, *model_, device_).value();
+    SamplingParams params;
+    params.temperature = 0;
+    params.ignore_eos = true;
+    params_ = std::make_shared<const SamplingParams>(params);
+    EXPECT_TRUE(drafter_->begin({.id = kId,
+                                 .max_tokens = 128,
+                                 .num_prompt_tokens = static_cast<std::int32_t>(golden.num_prompt),
+                                 .sampling_params = params_}));
+  }
+
+  std::size_t num_known() const { return known_.size(); }
+
+  // Computes the prompt's tokens up to `end`, whether the drafter sees that or not.
+  void read_prompt(std::size_t end, bool seen = true) {
+    known_.assign(golden_.token_ids.begin(),
+                  golden_.token_ids.begin() + static_cast<std::ptrdiff_t>(golden_.num_prompt));
+    step(end, {}, seen);
+  }
+
+  // Computes the last known token, and guesses behind it.
+  void decode(const std::vector<TokenId>& drafts = {}) { step(known_.size(), drafts, true); }
+
+  std::vector<TokenId> guess(std::int32_t most) {
+    Draft draft;
+    const DraftWish wish = {.request_id = kId, .tokens = known_, .most = most, .draft = &draft};
+    drafter_->draft({&wish, 1});
+    return draft.tokens;
+  }
+
+  // The next `count` tokens, as the reference has them.
+  std::vector<TokenId> next(std::size_t count) const {
+    const auto begin = golden_.token_ids.begin() + static_cast<std::ptrdiff_t>(known_.size());
+    return {begin, begin + static_cast<std::ptrdiff_t>(count)};
+  }
+
+  void expect_guesses(std::int32_t most) {
+    const std::vector<TokenId>& all = golden_.guesses.at(known_.size() - golden_.num_prompt - 1);
+    EXPECT_THAT(guess(most), ::testing::ElementsAreArray(all.begin(), all.begin() + most))
+        << "after " << known_.size() << " tokens";
+  }
+
+ private:
+  void step(std::size_t end, const std::vector<TokenId>& drafts, bool seen) {
+    SchedulerOutput plan;
+    if (num_computed_ == 0) {
+      plan.new_requests.push_back({.request_id = kId,
+                                   .num_tokens = static_cast<std::int32_t>(known_.size()),
+                                   .num_prompt_tokens = static_cast<std::int32_t>(known_.size()),
+                                   .sampling_params = params_,
+                                   .num_blocks = 8});
+      plan.new_token_ids = known_;
+      plan.new_block_ids.resize(8);
+      std::iota(plan.new_block_ids.begin(), plan.new_block_ids.end(), 0);
+    }
+    plan.draft_token_ids = drafts;
+    for (std::size_t i = 0; i < drafts.size(); ++i) {
+      plan.draft_parents.push_back(static_cast<std::int32_t>(i) - 1);
+    }
+    plan.scheduled.push_back(
+        {.request_id = kId,
+         .num_computed_tokens = static_cast<std::int32_t>(num_computed_),
+         .num_scheduled_tokens = static_cast<std::int32_t>(end - num_computed_ + drafts.size()),
+         .use = end == known_.size() ? RowUse::kTokens : RowUse::kNothing,
+         .num_drafts = static_cast<std::int32_t>(drafts.size())});
+    plan.total_num_scheduled_tokens = plan.scheduled[0].num_scheduled_tokens;
+    drafter_->read(kId, known_);
+    ModelRunnerOutput result;
+    ASSERT_TRUE(runner_->forward(plan, result).ok());
+    ASSERT_TRUE(runner_->sample({}, result).ok());
+    num_computed_ = end;
+    for (const SampledToken& token : result.sampled) {
+      EXPECT_EQ(token.token_id, golden_.token_ids[known_.size()]);
+      known_.push_back(token.token_id);
+    }
+    if (!result.sampled.empty()) num_computed_ = known_.size() - 1;
+    if (seen) drafter_->computed(plan, result);
+  }
+
+  const Golden& golden_;
+  CpuDevice device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ModelRunner> runner_;
+  std::unique_ptr<Drafter> drafter_;
+  std::shared_ptr<const SamplingParams> params_;
+  std::vector<TokenId> known_;
+  std::size_t num_computed_ = 0;
+};
+
+TEST(DraftLayers, GuessAsTheReferenceOneByOne) {
+  for (const Kind& kind : kinds()) {
+    SCOPED_TRACE(kind.name);
+    const Golden golden = read_golden(kind.name);
+    Steps steps(kind, golden);
+    steps.read_prompt(golden.num_prompt);
+    steps.expect_guesses(5);
+    for (std::size_t i = 1; i < golden.guesses.size(); ++i) {
+      steps.decode();
+      steps.expect_guesses(static_cast<std::int32_t>(1 + i % 5));
+    }
+  }
+}
+
+// Some parts wait, more than may wait are read at once; eight rows are a step of the layers.
+TEST(DraftLayers, GuessTheSameAfterPartsAndDrafts) {
+  for (const Kind& kind : kinds()) {
+    SCOPED_TRACE(kind.name);
+    const Golden golden = read_golden(kind.name);
+    for (const std::int64_t draft_rows : {8, 64}) {
+      Steps steps(kind, golden, draft_rows);
+      steps.read_prompt(3);
+      steps.read_prompt(31);
+      steps.read_prompt(golden.num_prompt);
+      steps.expect_guesses(3);
+      steps.decode();
+      steps.decode(steps.next(3));  // all right
+      steps.expect_guesses(5);
+      std::vector<TokenId> drafts = steps.next(3);
+      drafts[1] = drafts[1] == 5 ? 6 : 5;
+      steps.decode(drafts);  // one right
+      steps.expect_guesses(4);
+      steps.decode();
+      steps.expect_guesses(5);
+    }
+  }
+}
+
+// Where the beginning is not seen, they guess from what they see.
+TEST(DraftLayers, GuessWithoutTheBeginning) {
+  for (const Kind& kind : kinds()) {
+    SCOPED_TRACE(kind.name);
+    const Golden golden = read_golden(kind.name);
+    Steps steps(kind, golden);
+    steps.read_prompt(16, /*seen=*/false);
+    steps.read_prompt(golden.num_prompt);
+    EXPECT_EQ(steps.guess(5).size(), 5U);
+    EXPECT_TRUE(steps.guess(5).empty());  // without a state for it
+    steps.decode();
+    EXPECT_EQ(steps.guess(2).size(), 2U);
+  }
+}
+
+Status status_of(const std::string& model, const SpeculativeConfig& speculation) {
+  EngineArgs args;
+  args.model = model;
+  args.max_model_len = 128;
+  args.max_num_seqs = 2;
+  args.speculation = speculation;
+  return Engine::create(args, {}).status();
+}
+
+TEST(DraftLayers, WhatCannotDraftIsRefused) {
+  const SpeculativeConfig mtp = {.method = SpeculativeMethod::kMtp, .num_speculative_tokens = 2};
+  const Status none = status_of(family_model("llama", "hf"), mtp);
+  EXPECT_EQ(none.code(), StatusCode::kConfig);
+  EXPECT_THAT(none.message(), HasSubstr("no layer that predicts tokens"));
+  // config.json says that there is one.
+  const Status missing = status_of(family_model("glm4_moe", "hf"), mtp);
+  EXPECT_EQ(missing.code(), StatusCode::kBadModel);
+  EXPECT_THAT(missing.message(), HasSubstr("model.layers.3.eh_proj.weight is missing"));
+
+  const auto eagle = [](const std::string& model) {
+    return SpeculativeConfig{
+        .method = SpeculativeMethod::kEagle, .num_speculative_tokens = 2, .model = model};
+  };
+  EXPECT_EQ(status_of(family_model("llama", "hf"), eagle("/nowhere")).code(),
+            StatusCode::kNotFound);
+  const Status whole = status_of(family_model("llama", "hf"), eagle(family_model("llama", "hf")));
+  EXPECT_EQ(whole.code(), StatusCode::kBadModel);
+  EXPECT_THAT(whole.message(), HasSubstr("fc.weight is missing"));
+  const Status sizes = status_of(tiny_llama("hf"), eagle(family_model("llama_eagle", "hf")));
+  EXPECT_EQ(sizes.code(), StatusCode::kConfig);
+  EXPECT_THAT(sizes.message(), HasSubstr("that of the model"));
+}
+
+TEST(DraftLayers, Eagle3IsRefusedByName) {
+  const testing::TempFolder folder;
+  std::filesystem::copy(family_model("llama_eagle", "hf"), folder.path());
+  json::value config = read_json_file(folder.path() / "config.json", 1U << 20).value();
+  config.as_object()["architectures"] = json::array({"LlamaForCausalLMEagle3"});
+  std::ofstream(folder.path() / "config.json") << json::serialize(config);
+  const Status status = status_of(
+      family_model("llama", "hf"),
+      {.method = SpeculativeMethod::kEagle, .num_speculative_tokens = 2, .model = folder.path()});
+  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(status.message(), HasSubstr("EAGLE-3"));
+}
+
+}  // namespace
+}  // namespace quire::test
