@@ -7,14 +7,33 @@
 import json
 import os
 import pathlib
+import struct
 import sys
 import time
 import unittest
 
 from cli_support import SOURCE, TINY
-from hub_support import COMMIT, REPO, PullCase, Repository, tiny_files
+from hub_support import COMMIT, REPO, PullCase, Repository, sha256, tiny_files
 
 SECOND = "89abcdef0123456789abcdef0123456789abcdef"
+GGUF = (TINY / "tiny_llama_q4_0.gguf").read_bytes()
+
+
+def with_keys(content, keys):
+    """A GGUF file with more keys in front of its own, strings and 32-bit numbers, and one that keeps the alignment."""
+    added = b""
+    for key, value in keys.items():
+        added += struct.pack("<Q", len(key)) + key.encode()
+        if isinstance(value, str):
+            added += struct.pack("<IQ", 8, len(value)) + value.encode()
+        else:
+            added += struct.pack("<II", 4, value)
+    filler = b"test.filler"
+    size = 8 + len(filler) + 4 + 8
+    filling = -(len(added) + size) % 32
+    added += struct.pack("<Q", len(filler)) + filler + struct.pack("<IQ", 8, filling) + b"x" * filling
+    magic, version, tensors, count = struct.unpack("<4sIQQ", content[:24])
+    return struct.pack("<4sIQQ", magic, version, tensors, count + len(keys) + 1) + added + content[24:]
 
 
 class Planning(PullCase):
@@ -27,6 +46,72 @@ class Planning(PullCase):
         self.assertEqual(json.loads(result.stdout)["model"], "llama")
         self.pull(REPO)  # what is there in part is no model that is here
         self.assertTrue((self.home.snapshot() / "model.safetensors").exists())
+
+    def planned(self, *arguments):
+        result = self.home.run("plan", *arguments, "--device", "h100", "--input-len", 8, "--output-len", 4, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = json.loads(result.stdout)
+        del report["model"]
+        return report
+
+    def ranges(self, server="store"):
+        return [each[3]["Range"] for each in self.hub.asked(server, "GET", ".gguf")]
+
+    def test_a_plan_needs_the_header_of_a_gguf_file_alone(self):
+        local = self.planned(TINY / "tiny_llama_q4_0.gguf")
+        # A header of three megabytes, and eight of which nothing is read.
+        content = with_keys(GGUF, {"test.padding": "x" * (3 << 20)}) + bytes(8 << 20)
+        self.hub.repositories["tiny/gguf"] = Repository({"m-Q4_0.gguf": content, "m-Q8_0.gguf": GGUF})
+        self.assertEqual(self.planned("tiny/gguf:Q4_0"), local)
+        first = "bytes=0-1048575"  # the first one asks whether the server gives parts
+        self.assertEqual(self.ranges(), [first, first, "bytes=1048576-2097151", "bytes=2097152-4194303"])
+        self.assertFalse(self.home.repo("tiny/gguf").exists())
+        address = f"{self.hub.store.url}/{sha256(content)}/m-Q4_0.gguf"
+        self.assertEqual(self.planned(address), local)
+        self.hub.bucket["a/m.gguf"] = content
+        keys = {"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret"}
+        self.home.environment.update(keys)
+        self.assertEqual(self.planned("s3://bucket/a/m.gguf"), local)
+        self.assertEqual(self.planned("s3://bucket/a"), local)
+
+    def test_a_plan_reads_the_headers_of_all_parts(self):
+        local = self.planned(TINY / "tiny_llama_q4_0.gguf")
+        parts = {f"m-0000{number + 1}-of-00002.gguf": with_keys(
+            GGUF if number == 0 else b"GGUF" + struct.pack("<IQQ", 3, 0, 0), {"split.no": number, "split.count": 2})
+            for number in range(2)}
+        self.hub.repositories["tiny/gguf"] = Repository(parts)
+        self.assertEqual(self.planned("tiny/gguf"), local)
+        self.assertEqual(self.planned("tiny/gguf:m-00001-of-00002.gguf"), local)
+        self.hub.bucket.update({f"b/{name}": content for name, content in parts.items()})
+        self.hub.bucket_keys = None
+        self.assertEqual(self.planned(f"{self.hub.s3.url}/bucket/b/m-00001-of-00002.gguf"), local)
+        del self.hub.bucket["b/m-00002-of-00002.gguf"]
+        self.refuses(66, "has no m-00002-of-00002.gguf", f"{self.hub.s3.url}/bucket/b/m-00001-of-00002.gguf")
+
+    def refuses(self, code, said, *arguments, **variables):
+        result = self.home.run("plan", *arguments, **variables)
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertIn(said, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_headers_that_cannot_be_read(self):
+        long = GGUF + bytes(2 << 20)
+        self.hub.bucket.update({"long.gguf": long, "short.gguf": GGUF[:len(GGUF) - 100], "header.gguf": GGUF[:500],
+                                "page.gguf": b"<html>no</html>" * 200000})
+        self.hub.bucket_keys = None
+        at = f"{self.hub.s3.url}/bucket/"
+        self.refuses(65, "truncated", at + "short.gguf")
+        self.refuses(65, "header.gguf", at + "header.gguf")
+        self.refuses(65, "GGUF file", at + "page.gguf")
+        self.assertEqual(len(self.hub.asked("s3", "GET", "page.gguf")), 3)  # no second part of what is none
+        self.refuses(66, "has no none.gguf", at + "none.gguf")
+        self.refuses(66, "HF_HUB_OFFLINE", at + "long.gguf", HF_HUB_OFFLINE="1")
+        self.hub.ranges = False
+        self.refuses(64, "gives no parts of long.gguf", at + "long.gguf")
+        self.hub.ranges = True
+        self.hub.repositories["tiny/gguf"] = Repository({"m.gguf": long})
+        self.hub.replaced["m.gguf"] = long[:-1]
+        self.refuses(65, "bytes 0-1048575/", "tiny/gguf")
 
     def test_a_plan_of_what_is_not_there(self):
         result = self.home.run("plan", "no/such")

@@ -69,6 +69,24 @@ auto with_progress(const ModelLocator& model, const std::function<bool()>& cance
   return fetched;
 }
 
+// What `pull_part` fetches of a model that is not here; nullopt where it is, or nothing is to be
+// had that way.
+template <typename PullPart>
+Result<std::optional<std::string>> part_of_absent_model(const std::string& named,
+                                                        const PullPart& pull_part) {
+  if (named.empty()) return std::optional<std::string>();
+  QUIRE_ASSIGN_OR_RETURN(const ModelLocator model, locate_model(named));
+  if (model.kind == ModelLocator::Kind::kPath) return std::optional<std::string>();
+  QUIRE_ASSIGN_OR_RETURN(const HubSettings settings, hub_settings_from_environment());
+  if (find_pulled(model, settings)) return std::optional<std::string>();
+  const auto never = [] { return false; };
+  const auto part = with_progress(model, never, [&](const PullListener& listener) {
+    return pull_part(model, settings, listener);
+  });
+  if (!part.ok()) return not_here(part.status(), model);
+  return *part ? std::optional((*part)->string()) : std::nullopt;
+}
+
 }  // namespace
 
 Result<ModelLocator> locate_model(const std::string& named) {
@@ -109,17 +127,16 @@ Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& set
 }
 
 Result<std::optional<std::string>> config_of_absent_model(const std::string& named) {
-  if (named.empty()) return std::optional<std::string>();
-  QUIRE_ASSIGN_OR_RETURN(const ModelLocator model, locate_model(named));
-  if (model.kind != ModelLocator::Kind::kHub) return std::optional<std::string>();
-  QUIRE_ASSIGN_OR_RETURN(const HubSettings settings, hub_settings_from_environment());
-  if (find_pulled(model, settings)) return std::optional<std::string>();
-  const auto never = [] { return false; };
-  const auto config = with_progress(model, never, [&](const PullListener& listener) {
-    return pull_config(model, settings, listener);
-  });
-  if (!config.ok()) return not_here(config.status(), model);
-  return *config ? std::optional((*config)->string()) : std::nullopt;
+  return part_of_absent_model(named, pull_config);
+}
+
+Result<std::optional<std::string>> headers_of_absent_model(const std::string& named,
+                                                           const std::filesystem::path& folder) {
+  const auto pull_headers = [&](const ModelLocator& model, const HubSettings& settings,
+                                const PullListener& listener) {
+    return pull_gguf_headers(model, settings, listener, folder);
+  };
+  return part_of_absent_model(named, pull_headers);
 }
 
 Result<std::string> local_model(const std::string& named) {

@@ -1,6 +1,7 @@
 // Models as people name them on the command line, made into what lies on this machine.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -29,6 +30,11 @@ Result<PulledModel> pull_shown(const ModelLocator& model, const HubSettings& set
 // The config.json of `named`, a model of a hub that is not here, without its weights; nullopt where
 // local_model() is needed for it. Errors: those of pull().
 Result<std::optional<std::string>> config_of_absent_model(const std::string& named);
+
+// The same for the headers of a GGUF model, which go to files in `folder` (pull_gguf_headers());
+// nullopt where the model is here, or no header can be asked for. The file to open.
+Result<std::optional<std::string>> headers_of_absent_model(const std::string& named,
+                                                           const std::filesystem::path& folder);
 
 // The path to open for `named`; the bundled model for an empty name. A model of a hub, of an
 // address or of a bucket is fetched where it is not here yet, and used as it is here otherwise:

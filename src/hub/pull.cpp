@@ -48,4 +48,16 @@ Result<std::optional<std::filesystem::path>> pull_config(const ModelLocator& mod
   return pull_hub_config(model, settings, listener);
 }
 
+Result<std::optional<std::filesystem::path>> pull_gguf_headers(
+    const ModelLocator& model, const HubSettings& settings, const PullListener& listener,
+    const std::filesystem::path& folder) {
+  if (model.kind == ModelLocator::Kind::kPath || settings.offline) {
+    return std::optional<std::filesystem::path>();
+  }
+  if (model.kind == ModelLocator::Kind::kHub) {
+    return pull_hub_headers(model, settings, listener, folder);
+  }
+  return pull_address_headers(model, settings, listener, folder);
+}
+
 }  // namespace quire

@@ -50,4 +50,13 @@ Result<std::optional<std::filesystem::path>> pull_config(const ModelLocator& mod
                                                          const HubSettings& settings,
                                                          const PullListener& listener);
 
+// The headers alone of a GGUF model that is not here, of all its files, put into `folder`: files as
+// large as the model's with nothing behind the headers. The one to open, which names no weights to
+// load; nullopt where the model has other files, and where the settings forbid to ask a network.
+// Errors: those of pull() and of fetch_gguf_headers().
+Result<std::optional<std::filesystem::path>> pull_gguf_headers(const ModelLocator& model,
+                                                               const HubSettings& settings,
+                                                               const PullListener& listener,
+                                                               const std::filesystem::path& folder);
+
 }  // namespace quire

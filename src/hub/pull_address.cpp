@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -12,11 +13,13 @@
 #include "hub/fetch_files.h"
 #include "hub/file_choice.h"
 #include "hub/file_hash.h"
+#include "hub/gguf_headers.h"
 #include "hub/patient_request.h"
 #include "hub/s3_listing.h"
 #include "hub/transfers.h"
 #include "hub/url.h"
 #include "hub/url_cache.h"
+#include "weights/gguf_split.h"
 #include "weights/hub_cache.h"
 
 namespace quire {
@@ -63,17 +66,11 @@ class AddressPull {
   // `known`: what an earlier pull left.
   Result<PulledModel> run(std::vector<UrlCache::File> known) {
     fetched_ = std::move(known);
-    if (is_s3() && !model_.key.ends_with(".gguf")) {
+    if (is_folder()) {
       QUIRE_RETURN_IF_ERROR(fetch_folder());
     } else {
-      const std::string path = is_s3() ? model_.key : model_.url.substr(0, model_.url.find('?'));
-      const std::string name = percent_decoded(path.substr(path.rfind('/') + 1));
-      if (!stays_below(name) || name.find('/') != std::string::npos) {
-        return Status::invalid_argument(fmt::format("{} is no name for a file", printable(name)),
-                                        "fetch it another way");
-      }
-      source_.open = name;
-      QUIRE_RETURN_IF_ERROR(fetch({name}));
+      QUIRE_ASSIGN_OR_RETURN(const auto names, take_file_names());
+      QUIRE_RETURN_IF_ERROR(fetch(names));
     }
     QUIRE_RETURN_IF_ERROR(cache_.write(source_));
     PulledModel pulled;
@@ -86,8 +83,51 @@ class AddressPull {
     return pulled;
   }
 
+  Result<std::optional<fs::path>> run_headers(const fs::path& folder) {
+    std::vector<std::string> names;
+    if (is_folder()) {
+      QUIRE_ASSIGN_OR_RETURN(const auto objects, list_objects());
+      QUIRE_ASSIGN_OR_RETURN(const FileChoice choice, choose_files(objects, "", source_.address));
+      if (choice.gguf.empty()) return std::optional<fs::path>();
+      std::ranges::copy_if(choice.files, std::back_inserter(names),
+                           [](const std::string& name) { return name.ends_with(".gguf"); });
+    } else {
+      QUIRE_ASSIGN_OR_RETURN(names, take_file_names());
+    }
+    std::vector<FetchedFile> files;
+    for (const std::string& name : names) {
+      std::string etag;
+      FetchedFile& file = files.emplace_back();
+      QUIRE_ASSIGN_OR_RETURN(file.remote, look_at(name, etag));
+      file.target = folder / fs::path(name).filename();
+      file.explain = [this, name](const FetchAnswer& answer) { return explain(answer, name); };
+    }
+    QUIRE_RETURN_IF_ERROR(fetch_gguf_headers(files, transfers_, listener_));
+    return std::optional(files.front().target);
+  }
+
  private:
   bool is_s3() const { return model_.kind == ModelLocator::Kind::kS3; }
+  bool is_folder() const { return is_s3() && !model_.key.ends_with(".gguf"); }
+
+  // The model's one file, or all parts of a split one whose first part it is; the first is opened.
+  Result<std::vector<std::string>> take_file_names() {
+    const std::string path = is_s3() ? model_.key : model_.url.substr(0, model_.url.find('?'));
+    std::string name = path.substr(path.rfind('/') + 1);
+    if (!is_s3()) name = percent_decoded(name);
+    if (!stays_below(name) || name.find('/') != std::string::npos) {
+      return Status::invalid_argument(fmt::format("{} is no name for a file", printable(name)),
+                                      "fetch it another way");
+    }
+    source_.open = name;
+    std::vector<std::string> names = {name};
+    const auto part = gguf_part_of_name(name);
+    if (!part || part->number != 1 || part->count > kGgufMaxParts) return names;
+    for (int number = 2; number <= part->count; ++number) {
+      names.push_back(other_gguf_part(name, number).string());
+    }
+    return names;
+  }
 
   // Of the bucket; names of buckets with dots in them are no names of hosts.
   std::string bucket_url() const {
@@ -101,8 +141,17 @@ class AddressPull {
   }
 
   std::string url_of(const std::string& name) const {
-    if (!is_s3()) return model_.url;
-    const std::string key = source_.open.empty() ? model_.key + "/" + name : model_.key;
+    if (!is_s3()) {
+      if (name == source_.open) return model_.url;
+      // Another part: beside the first.
+      const std::size_t query = std::min(model_.url.find('?'), model_.url.size());
+      const std::size_t slash = model_.url.rfind('/', query);
+      return model_.url.substr(0, slash + 1) + percent_encoded(name) + model_.url.substr(query);
+    }
+    const bool beside = !source_.open.empty();
+    const std::string folder =
+        beside ? model_.key.substr(0, model_.key.rfind('/') + 1) : model_.key + "/";
+    const std::string key = folder + name;
     return fmt::format("{}/{}", bucket_url(), percent_encoded(key, "/"));
   }
 
@@ -312,6 +361,14 @@ Result<PulledModel> pull_address(const ModelLocator& model, const HubSettings& s
   QUIRE_ASSIGN_OR_RETURN(Transfers transfers, Transfers::create());
   return AddressPull(model, settings, listener, std::move(transfers))
       .run(known ? std::move(known->files) : std::vector<UrlCache::File>());
+}
+
+Result<std::optional<fs::path>> pull_address_headers(const ModelLocator& model,
+                                                     const HubSettings& settings,
+                                                     const PullListener& listener,
+                                                     const fs::path& folder) {
+  QUIRE_ASSIGN_OR_RETURN(Transfers transfers, Transfers::create());
+  return AddressPull(model, settings, listener, std::move(transfers)).run_headers(folder);
 }
 
 }  // namespace quire

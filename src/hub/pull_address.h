@@ -18,4 +18,9 @@ std::optional<std::filesystem::path> find_address(const ModelLocator& model,
 Result<PulledModel> pull_address(const ModelLocator& model, const HubSettings& settings,
                                  const PullListener& listener);
 
+// As pull_gguf_headers() says, for a kUrl or kS3 model.
+Result<std::optional<std::filesystem::path>> pull_address_headers(
+    const ModelLocator& model, const HubSettings& settings, const PullListener& listener,
+    const std::filesystem::path& folder);
+
 }  // namespace quire

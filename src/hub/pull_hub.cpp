@@ -10,6 +10,7 @@
 #include "base/printable.h"
 #include "hub/fetch_files.h"
 #include "hub/file_choice.h"
+#include "hub/gguf_headers.h"
 #include "hub/hub_source.h"
 #include "hub/transfers.h"
 #include "weights/hub_cache.h"
@@ -95,6 +96,26 @@ class HubPull {
     }
     QUIRE_RETURN_IF_ERROR(fetch({kConfig}));
     return std::optional(path_of(kConfig));
+  }
+
+  Result<std::optional<fs::path>> run_headers(const fs::path& folder) {
+    QUIRE_ASSIGN_OR_RETURN(revision_, source_.revision(model_.repo, model_.revision));
+    QUIRE_ASSIGN_OR_RETURN(const FileChoice choice,
+                           choose_files(revision_.files, model_.file, where_));
+    if (choice.gguf.empty()) return std::optional<fs::path>();
+    std::vector<FetchedFile> files;
+    for (const std::string& name : choice.files) {
+      if (!name.ends_with(".gguf")) continue;
+      QUIRE_ASSIGN_OR_RETURN(HubFile found, source_.file(model_.repo, revision_.commit, name));
+      FetchedFile& file = files.emplace_back();
+      file.target = folder / fs::path(name).filename();
+      file.explain = [this, name](const FetchAnswer& answer) {
+        return source_.explain(answer, model_.repo, name);
+      };
+      file.remote = std::move(found.remote);
+    }
+    QUIRE_RETURN_IF_ERROR(fetch_gguf_headers(files, transfers_, listener_));
+    return std::optional(folder / fs::path(choice.gguf).filename());
   }
 
  private:
@@ -196,6 +217,14 @@ Result<std::optional<fs::path>> pull_hub_config(const ModelLocator& model,
                                                 const PullListener& listener) {
   QUIRE_ASSIGN_OR_RETURN(Transfers transfers, Transfers::create());
   return HubPull(model, settings, listener, std::move(transfers)).run_config();
+}
+
+Result<std::optional<fs::path>> pull_hub_headers(const ModelLocator& model,
+                                                 const HubSettings& settings,
+                                                 const PullListener& listener,
+                                                 const fs::path& folder) {
+  QUIRE_ASSIGN_OR_RETURN(Transfers transfers, Transfers::create());
+  return HubPull(model, settings, listener, std::move(transfers)).run_headers(folder);
 }
 
 }  // namespace quire

@@ -28,4 +28,10 @@ Result<std::optional<std::filesystem::path>> pull_hub_config(const ModelLocator&
                                                              const HubSettings& settings,
                                                              const PullListener& listener);
 
+// As pull_gguf_headers() says, for a kHub model.
+Result<std::optional<std::filesystem::path>> pull_hub_headers(const ModelLocator& model,
+                                                              const HubSettings& settings,
+                                                              const PullListener& listener,
+                                                              const std::filesystem::path& folder);
+
 }  // namespace quire

@@ -11,6 +11,7 @@
 #include "base/printable.h"
 #include "weights/byte_cursor.h"
 #include "weights/file_kind.h"
+#include "weights/gguf_header.h"
 #include "weights/tensor_extent.h"
 
 namespace quire {
@@ -198,9 +199,9 @@ class TensorListParser {
   std::string where_;
 };
 
-// Sets `data` and `file_offset`; the tensors' data begins at `data_start`.
+// Sets `file_offset`; the tensors' data begins at `data_start`.
 Status place(Description& found, std::uint64_t data_start, std::uint64_t alignment,
-             std::span<const std::byte> bytes) {
+             std::uint64_t file_bytes) {
   TensorInfo& tensor = found.tensor;
   if (found.offset % alignment != 0) {
     return Status::bad_model(
@@ -216,19 +217,14 @@ Status place(Description& found, std::uint64_t data_start, std::uint64_t alignme
                     printable(tensor.name), found.offset, found.bytes),
         "fetch or convert the model again");
   }
-  if (*end > bytes.size()) {
-    return tensor_truncated(tensor.file, tensor.name, *end, bytes.size());
-  }
+  if (*end > file_bytes) return tensor_truncated(tensor.file, tensor.name, *end, file_bytes);
   tensor.file_offset = *begin;
-  const auto data = bytes.subspan(*begin, found.bytes);
-  tensor.data = {reinterpret_cast<const std::uint8_t*>(data.data()), data.size()};
   return {};
 }
 
-Result<std::vector<TensorInfo>> read_tensors(ByteCursor& cursor, std::uint64_t count,
-                                             std::uint64_t alignment,
-                                             std::span<const std::byte> bytes,
-                                             const std::string& file) {
+Result<std::vector<Description>> read_tensors(ByteCursor& cursor, std::uint64_t count,
+                                              std::uint64_t alignment, const std::string& file) {
+  const std::uint64_t file_bytes = cursor.offset() + cursor.remaining();
   constexpr std::uint64_t kSmallestEntry = 8 + 1 + 4 + 4 + 8;  // name, dims, type, offset
   if (count > kGgufMaxTensors || count > cursor.remaining() / kSmallestEntry) {
     return Status::bad_model(
@@ -247,17 +243,47 @@ Result<std::vector<TensorInfo>> read_tensors(ByteCursor& cursor, std::uint64_t c
   }
   // The list lies within the file, so rounding up by at most 1 MiB cannot overflow.
   const std::uint64_t data_start = (cursor.offset() + alignment - 1) / alignment * alignment;
-  std::vector<TensorInfo> tensors;
-  tensors.reserve(count);
   for (Description& description : found) {
-    QUIRE_RETURN_IF_ERROR(place(description, data_start, alignment, bytes));
-    tensors.push_back(std::move(description.tensor));
+    QUIRE_RETURN_IF_ERROR(place(description, data_start, alignment, file_bytes));
   }
-  QUIRE_RETURN_IF_ERROR(check_no_overlap(by_offset(tensors)));
-  return tensors;
+  return found;
+}
+
+// Everything before the tensors' data.
+struct Beginning {
+  std::uint32_t version = 0;
+  GgufMetadata metadata;
+  std::vector<Description> tensors;
+};
+
+// `bytes`: what the cursor reads.
+Result<Beginning> read_beginning(ByteCursor& cursor, std::span<const std::byte> bytes,
+                                 const std::string& name) {
+  QUIRE_ASSIGN_OR_RETURN(const Header header, read_header(cursor, bytes, name));
+  QUIRE_ASSIGN_OR_RETURN(auto metadata, GgufMetadata::parse(cursor, header.key_count, name));
+  QUIRE_ASSIGN_OR_RETURN(const std::uint64_t alignment, read_alignment(metadata, name));
+  QUIRE_ASSIGN_OR_RETURN(auto tensors, read_tensors(cursor, header.tensor_count, alignment, name));
+  return Beginning{
+      .version = header.version, .metadata = std::move(metadata), .tensors = std::move(tensors)};
 }
 
 }  // namespace
+
+Result<std::optional<GgufHeader>> read_gguf_header(std::span<const std::byte> beginning,
+                                                   std::uint64_t file_bytes,
+                                                   const std::string& name) {
+  ByteCursor cursor(beginning, file_bytes);
+  const auto read = read_beginning(cursor, beginning, name);
+  if (!read.ok() && cursor.ran_out()) return std::optional<GgufHeader>();
+  QUIRE_RETURN_IF_ERROR(read.status());
+  GgufHeader header;
+  header.bytes = cursor.offset();
+  for (const Description& each : read->tensors) {
+    if (!each.tensor.name.starts_with("rope_")) continue;
+    header.specification.emplace_back(each.tensor.file_offset, each.bytes);
+  }
+  return std::optional(std::move(header));
+}
 
 Result<std::unique_ptr<GgufFile>> GgufFile::open(const std::filesystem::path& path) {
   QUIRE_ASSIGN_OR_RETURN(MappedFile mapping, MappedFile::open(path));
@@ -285,12 +311,15 @@ Result<std::unique_ptr<GgufFile>> GgufFile::parse(std::span<const std::byte> byt
 Result<std::unique_ptr<GgufFile>> GgufFile::parse_part(std::span<const std::byte> bytes,
                                                        std::string name) {
   ByteCursor cursor(bytes);
-  QUIRE_ASSIGN_OR_RETURN(const Header header, read_header(cursor, bytes, name));
-  QUIRE_ASSIGN_OR_RETURN(auto metadata, GgufMetadata::parse(cursor, header.key_count, name));
-  QUIRE_ASSIGN_OR_RETURN(const std::uint64_t alignment, read_alignment(metadata, name));
-  std::unique_ptr<GgufFile> file(new GgufFile(name, header.version, std::move(metadata)));
-  QUIRE_ASSIGN_OR_RETURN(file->tensors_,
-                         read_tensors(cursor, header.tensor_count, alignment, bytes, name));
+  QUIRE_ASSIGN_OR_RETURN(Beginning read, read_beginning(cursor, bytes, name));
+  std::unique_ptr<GgufFile> file(new GgufFile(name, read.version, std::move(read.metadata)));
+  file->tensors_.reserve(read.tensors.size());
+  for (Description& description : read.tensors) {
+    const auto data = bytes.subspan(description.tensor.file_offset, description.bytes);
+    description.tensor.data = {reinterpret_cast<const std::uint8_t*>(data.data()), data.size()};
+    file->tensors_.push_back(std::move(description.tensor));
+  }
+  QUIRE_RETURN_IF_ERROR(check_no_overlap(by_offset(file->tensors_)));
   return file;
 }
 

@@ -2,6 +2,7 @@
 
 #include <ctime>
 
+#include "weights/gguf_header.h"
 #include "weights/test_support.h"
 
 namespace quire {
@@ -46,6 +47,30 @@ TEST(Gguf, ReadsTensorsInPlaceWithDimensionsReversed) {
   EXPECT_EQ(b->encoding, Encoding::kQ8_0);
   EXPECT_EQ(b->data.size(), 34U);
   EXPECT_EQ((*file)->find("c"), nullptr);
+}
+
+// A header is read from as much as there is of it, and no further than its end.
+TEST(Gguf, SaysHowLongItsHeaderIs) {
+  const std::string file = two_tensors().build(66);
+  const std::uint64_t tensors_begin = file.size() - 66;
+  std::optional<std::uint64_t> found;
+  for (std::size_t size = 4; size <= file.size() && !found; ++size) {
+    const auto header = read_gguf_header(bytes_of(file).first(size), file.size(), "m.gguf");
+    ASSERT_TRUE(header.ok()) << size << ": " << header.status().to_string();
+    if (*header) found = (*header)->bytes;
+    if (found) {
+      EXPECT_EQ(*found, size);
+    }
+  }
+  ASSERT_TRUE(found);
+  EXPECT_LE(*found, tensors_begin);
+  EXPECT_GT(*found + 32, tensors_begin);
+  // Of a file that is shorter than its tensors this is said at once.
+  const auto cut = read_gguf_header(bytes_of(file).first(*found), file.size() - 1, "m.gguf");
+  EXPECT_EQ(cut.status().code(), StatusCode::kBadModel);
+  // What is no header is no beginning of one.
+  EXPECT_FALSE(read_gguf_header(bytes_of("<html>"), 1000, "m.gguf").ok());
+  EXPECT_FALSE(read_gguf_header(bytes_of(file).first(*found - 1), *found - 1, "m.gguf").ok());
 }
 
 TEST(Gguf, ReadsVersion2) { EXPECT_TRUE(parse(two_tensors().version(2).build(66)).ok()); }

@@ -1,7 +1,10 @@
 #include "apps/plan/planned_model.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -103,6 +106,58 @@ Status take_max_len(std::optional<std::int64_t> max_len, PlannedModel& model) {
                                   fmt::format("use 1 to {}", trained));
 }
 
+// A place for files that nobody needs later.
+class ScratchFolder {
+ public:
+  static Result<ScratchFolder> create() {
+    std::error_code error;
+    std::string pattern = (std::filesystem::temp_directory_path(error) / "quire_XXXXXX").string();
+    if (error || ::mkdtemp(pattern.data()) == nullptr) {
+      return Status::io_error(
+          "cannot make a folder for temporary files: " +
+              (error ? error : std::error_code(errno, std::generic_category())).message(),
+          "set TMPDIR to a folder that can be written to");
+    }
+    return ScratchFolder(pattern);
+  }
+  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  ~ScratchFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+// Spec, name and, without a --dtype, the format of a model whose tensors can be listed.
+Status open_files(const std::string& path, PlannedModel& model,
+                  std::optional<std::int64_t> max_len) {
+  QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(path, ""));
+  QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
+  model.name = bundle.name;
+  model.spec = bundle.spec;
+  QUIRE_RETURN_IF_ERROR(take_max_len(max_len, model));
+  if (model.format_source == "--dtype") return {};
+  const auto bytes =
+      static_cast<double>(planned_weight_bytes(bundle.spec, *bundle.weights, model.max_len));
+  const double bits = 8 * bytes / static_cast<double>(count_parameters(bundle.spec));
+  const bool float32 = std::ranges::all_of(bundle.weights->tensors(), [](const TensorInfo& each) {
+    return each.encoding == Encoding::kF32;
+  });
+  model.format = {.name = "as in the files",
+                  .bits = bits,
+                  .other_bits = bits,
+                  .arithmetic = float32 ? Arithmetic::kF32 : Arithmetic::kBF16,
+                  .note = "their size as packed in memory here, over all numbers"};
+  model.format_source = "the files";
+  return {};
+}
+
 }  // namespace
 
 Result<PlannedModel> open_planned_model(const std::string& named, const std::string& dtype,
@@ -126,25 +181,16 @@ Result<PlannedModel> open_planned_model(const std::string& named, const std::str
     QUIRE_RETURN_IF_ERROR(take_max_len(max_len, model));
     return model;
   }
+  if (config.ok()) {
+    QUIRE_ASSIGN_OR_RETURN(const ScratchFolder scratch, ScratchFolder::create());
+    QUIRE_ASSIGN_OR_RETURN(const auto headers, headers_of_absent_model(named, scratch.path()));
+    if (headers) {
+      QUIRE_RETURN_IF_ERROR(open_files(*headers, model, max_len));
+      return model;
+    }
+  }
   QUIRE_ASSIGN_OR_RETURN(const std::string path, local_model(named));
-  QUIRE_ASSIGN_OR_RETURN(ModelBundle bundle, open_model(path, ""));
-  QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
-  model.name = bundle.name;
-  model.spec = bundle.spec;
-  QUIRE_RETURN_IF_ERROR(take_max_len(max_len, model));
-  if (dtype != "auto") return model;
-  const auto bytes =
-      static_cast<double>(planned_weight_bytes(bundle.spec, *bundle.weights, model.max_len));
-  const double bits = 8 * bytes / static_cast<double>(count_parameters(bundle.spec));
-  const bool float32 = std::ranges::all_of(bundle.weights->tensors(), [](const TensorInfo& each) {
-    return each.encoding == Encoding::kF32;
-  });
-  model.format = {.name = "as in the files",
-                  .bits = bits,
-                  .other_bits = bits,
-                  .arithmetic = float32 ? Arithmetic::kF32 : Arithmetic::kBF16,
-                  .note = "their size as packed in memory here, over all numbers"};
-  model.format_source = "the files";
+  QUIRE_RETURN_IF_ERROR(open_files(path, model, max_len));
   return model;
 }
 

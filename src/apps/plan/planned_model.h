@@ -20,11 +20,11 @@ struct PlannedModel {
 };
 
 // `named` is what `quire inspect` accepts, or a config.json (a .json file, or a folder with one and
-// no weights). Of a hub's model that is not here the config.json alone is fetched; of a GGUF file
-// all. `dtype` is auto or a name of find_number_format(); auto is what the files take in
-// memory here (planned_weight_bytes), or what the config says. `max_len`: nullopt is what the model
-// was trained for. Errors: those of opening a model; kInvalidArgument for a `max_len` beyond the
-// model's, kUnimplemented for a quantization that no number format stands for.
+// no weights). Of a model that is not here nothing but the config.json, or the headers of its GGUF
+// files, is fetched. `dtype` is auto or a name of find_number_format(); auto is what the files take
+// in memory here (planned_weight_bytes), or what the config says. `max_len`: nullopt is what the
+// model was trained for. Errors: those of opening a model; kInvalidArgument for a `max_len` beyond
+// the model's, kUnimplemented for a quantization that no number format stands for.
 Result<PlannedModel> open_planned_model(const std::string& named, const std::string& dtype,
                                         std::optional<std::int64_t> max_len);
 
