@@ -128,10 +128,22 @@ Result<SchedulingPolicy> parse_policy(std::string_view name) {
                                   "use one of " + names);
 }
 
+std::string_view batching_name(Batching batching) {
+  switch (batching) {
+    case Batching::kStatic:
+      return "static";
+    case Batching::kDynamic:
+      return "dynamic";
+    case Batching::kContinuous:
+      break;
+  }
+  return "continuous";
+}
+
 Result<Batching> parse_batching(std::string_view name) {
-  if (name == "continuous") return Batching::kContinuous;
-  if (name == "static") return Batching::kStatic;
-  if (name == "dynamic") return Batching::kDynamic;
+  for (const Batching batching : {Batching::kContinuous, Batching::kStatic, Batching::kDynamic}) {
+    if (name == batching_name(batching)) return batching;
+  }
   return Status::invalid_argument(fmt::format("--batching {}: no such kind", name),
                                   "use continuous, static or dynamic");
 }

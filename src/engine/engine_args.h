@@ -17,6 +17,8 @@ namespace quire {
 Status check_engine_args(const EngineArgs& args);
 
 Result<SchedulingPolicy> parse_policy(std::string_view name);
+// As --batching takes them: "continuous", "static", "dynamic".
+std::string_view batching_name(Batching batching);
 Result<Batching> parse_batching(std::string_view name);
 
 // `name` as --pooling-type accepts it, in any case; nullopt for auto.

@@ -16,18 +16,6 @@ std::int64_t tokens_of(const SchedulerConfig& scheduler) {
          scheduler.block_size;
 }
 
-std::string batching_name(Batching batching) {
-  switch (batching) {
-    case Batching::kStatic:
-      return "static";
-    case Batching::kDynamic:
-      return "dynamic";
-    case Batching::kContinuous:
-      break;
-  }
-  return "continuous";
-}
-
 Status check_what_a_log_says(const RecordedRun& run, const SimulationSettings& settings) {
   const auto unknown = [](std::string_view what) {
     return Status::invalid_argument(
