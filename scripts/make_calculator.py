@@ -3,8 +3,8 @@
 
     scripts/make_calculator.py PROGRAM OUTPUT
 
-Its numbers are those of `quire plan --json` for every model of examples/configs, its looks and parts those of the
-server's page; docs/calculator has the rest. PROGRAM is the built `quire`.
+Its numbers are what `quire plan --calculator` prints of every model of examples/configs, its looks and parts those of the
+server's page, which has a calculator too; docs/calculator has the rest. PROGRAM is the built `quire`.
 """
 
 import json
@@ -16,39 +16,23 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CALCULATOR = ROOT / "docs" / "calculator"
 PAGE = ROOT / "src" / "serve" / "page" / "assets"
-MODULES = (PAGE / "dom.js", PAGE / "format.js", PAGE / "shares.js", CALCULATOR / "plan.js", CALCULATOR / "view.js")
-STYLES = (PAGE / "base.css", CALCULATOR / "calculator.css")
-DTYPES = ("fp32", "bf16", "fp8", "int8", "int4", "fp4")
-SPLITS = (1, 2, 4, 8)
+MODULES = tuple(PAGE / name for name in ("dom.js", "format.js", "shares.js", "plan.js", "plan_view.js"))
+STYLES = (PAGE / "base.css", PAGE / "calculator.css", CALCULATOR / "calculator.css")
 
 
 def call(program, *args):
-    """What `quire plan` prints; None where it refuses to split the model so."""
     result = subprocess.run([str(each) for each in (program, "plan", *args, "--json")], capture_output=True, text=True)
     if result.stdout:  # also of what does not fit
         return json.loads(result.stdout)
-    if "--tp" in result.stderr:
-        return None
     raise SystemExit(f"make_calculator: quire plan {args}: {result.stderr}")
 
 
 def numbers(program):
-    devices = call(program, "--list-devices")["devices"]
-    # What a device has of a model is the same on all; one that is split as far as any.
-    device = max(devices, key=lambda each: each["max_tp"])["name"]
-    models, dtypes, multiplied_in = {}, {}, {}
-    for config in sorted((ROOT / "examples" / "configs").glob("*.json")):
-        model = models[config.stem] = {"footprints": {}}
-        for dtype in DTYPES:
-            splits = model["footprints"][dtype] = {}
-            for tp in SPLITS:
-                planned = call(program, config, "--dtype", dtype, "--device", device, "--tp", tp, "--kv-cache-dtype", "bf16")
-                if planned is None:
-                    continue
-                model["maxLen"] = planned["max_model_len"]
-                dtypes[dtype], multiplied_in[dtype] = planned["bits_per_weight"], planned["multiplied_in"]
-                splits[tp] = planned["plans"][0]["footprint"]
-    return {"models": models, "dtypes": dtypes, "multipliedIn": multiplied_in, "devices": devices, "blockSize": 16}
+    configs = sorted((ROOT / "examples" / "configs").glob("*.json"))
+    found = call(program, "--calculator", "--models", ",".join(str(each) for each in configs))
+    for name, model in found["models"].items():
+        model["command"] = f"examples/configs/{name}.json"
+    return found
 
 
 def script(found):
@@ -58,7 +42,7 @@ def script(found):
         text = re.sub(r"^import .*?;\n", "", module.read_text(), flags=re.M | re.S)
         parts.append(re.sub(r"^export ", "", text, flags=re.M))
     data = json.dumps(found, separators=(",", ":")).replace("<", "\\u003c")
-    return "\n".join(parts) + f"\nshow(document.getElementById('calculator'), {data});\n"
+    return "\n".join(parts) + f"\nshow(document.getElementById('calculator'), {data}, {{inAddress: true}});\n"
 
 
 def style():

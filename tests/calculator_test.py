@@ -20,18 +20,22 @@ import make_calculator  # noqa: E402
 PLAN = """async ([source, wanted]) =>
   (await import('data:text/javascript,' + encodeURIComponent(source))).plan(wanted)"""
 KV_BYTES = {"bf16": 2, "fp8": 1, "fp32": 4}
-# Model, type, device, split, type of keys and values, longest sequence, prompt, output, sequences, tokens of a step.
+# Model, type, device, tp, pp, type of keys and values, longest sequence, prompt, output, sequences, tokens of a step.
 CASES = [
-    ("llama-3.1-8b", "bf16", "h100", 1, "bf16", 8192, 1024, 256, 256, 2048),
-    ("llama-3.1-8b", "fp32", "b200", 2, "fp32", 4096, 100, 7, 33, 512),
-    ("llama-3.1-70b", "fp8", "h100", 4, "fp8", 8000, 2000, 300, 256, 2048),
-    ("llama-3.1-70b", "bf16", "h100", 1, "bf16", 8000, 2000, 300, 256, 2048),  # does not fit
-    ("llama-3.1-405b", "fp4", "b200", 8, "bf16", 131072, 30000, 1000, 64, 8192),
-    ("deepseek-v3", "fp8", "h200", 8, "bf16", 16384, 4000, 500, 128, 4096),
-    ("falcon-7b", "int8", "a100", 1, "bf16", 2048, 512, 128, 256, 2048),
-    ("llama-2-13b", "int4", "rtx4090", 1, "bf16", 4096, 512, 128, 16, 2048),
-    ("mistral-7b-v0.3", "bf16", "xeon-8480", 1, "bf16", 4096, 512, 128, 16, 2048),
-    ("llama-2-70b", "bf16", "a100-pcie", 8, "fp8", 4096, 1000, 100, 100, 2048),
+    ("llama-3.1-8b", "bf16", "h100", 1, 1, "bf16", 8192, 1024, 256, 256, 2048),
+    ("llama-3.1-8b", "fp32", "b200", 2, 1, "fp32", 4096, 100, 7, 33, 512),
+    ("llama-3.1-8b", "bf16", "xeon-8480", 1, 4, "bf16", 4096, 512, 128, 64, 2048),  # over a network
+    ("llama-3.1-70b", "fp8", "h100", 4, 1, "fp8", 8000, 2000, 300, 256, 2048),
+    ("llama-3.1-70b", "fp8", "h100", 2, 4, "fp8", 8000, 2000, 300, 256, 2048),
+    ("llama-3.1-70b", "bf16", "h100", 1, 1, "bf16", 8000, 2000, 300, 256, 2048),  # does not fit
+    ("llama-3.1-405b", "fp4", "b200", 8, 1, "bf16", 131072, 30000, 1000, 64, 8192),
+    ("llama-3.1-405b", "bf16", "h100", 8, 2, "bf16", 16384, 4000, 500, 64, 8192),
+    ("deepseek-v3", "fp8", "h200", 8, 2, "bf16", 16384, 4000, 500, 128, 4096),
+    ("falcon-7b", "int8", "a100", 1, 1, "bf16", 2048, 512, 128, 256, 2048),
+    ("llama-2-13b", "int4", "rtx4090", 1, 1, "bf16", 4096, 512, 128, 16, 2048),
+    ("mistral-7b-v0.3", "bf16", "xeon-8480", 1, 1, "bf16", 4096, 512, 128, 16, 2048),
+    ("llama-2-70b", "bf16", "a100-pcie", 8, 1, "fp8", 4096, 1000, 100, 100, 2048),
+    ("llama-2-70b", "int4", "rtx4090", 1, 8, "bf16", 4096, 1000, 100, 5, 2048),
 ]
 
 
@@ -56,19 +60,19 @@ class Calculator(BrowserTest):
         self.assertAlmostEqual(got / wanted if wanted else 1 + got, 1, places=9, msg=what)
 
     def test_its_arithmetic_is_the_programs(self):
-        source = (make_calculator.CALCULATOR / "plan.js").read_text()
+        source = (make_calculator.PAGE / "plan.js").read_text()
         self.page.goto("about:blank")
-        for model, dtype, device, tp, kv, max_len, prompt, output, seqs, tokens in CASES:
-            with self.subTest(model=model, dtype=dtype, device=device):
+        for model, dtype, device, tp, pp, kv, max_len, prompt, output, seqs, tokens in CASES:
+            with self.subTest(model=model, dtype=dtype, device=device, pp=pp):
                 said = make_calculator.call(
                     PROGRAM, SOURCE / f"examples/configs/{model}.json", "--dtype", dtype, "--device", device, "--tp", tp,
-                    "--kv-cache-dtype", kv, "--max-model-len", max_len, "--input-len", prompt, "--output-len", output,
+                    "--pp", pp, "--kv-cache-dtype", kv, "--max-model-len", max_len, "--input-len", prompt, "--output-len", output,
                     "--max-num-seqs", seqs, "--max-num-batched-tokens", tokens)
                 (wanted,) = said["plans"]
                 wide = make_calculator.call(PROGRAM, SOURCE / f"examples/configs/{model}.json", "--dtype", dtype, "--device",
-                                            "b200", "--tp", tp, "--kv-cache-dtype", "bf16")
+                                            "b200", "--tp", tp, "--pp", pp, "--kv-cache-dtype", "bf16")
                 got = self.page.evaluate(PLAN, [source, {
-                    "footprint": wide["plans"][0]["footprint"], "multipliedIn": wide["multiplied_in"],
+                    "stages": wide["plans"][0]["stages"], "networkGbs": 50, "multipliedIn": wide["multiplied_in"],
                     "device": wanted["device"], "tp": tp, "kvBytes": KV_BYTES[kv], "maxLen": max_len, "inputLen": prompt,
                     "outputLen": output, "maxNumSeqs": seqs, "maxBatchedTokens": tokens, "blockSize": 16,
                     "utilization": 0.9, "usdPerHour": wanted["device"].get("usd_per_hour")}])
@@ -90,7 +94,7 @@ class Calculator(BrowserTest):
                         self.assert_close(one["usdPerMillion"], other["usd_per_million_output_tokens"], "USD")
 
     def test_what_it_shows_is_what_its_command_says(self):
-        self.open(model="llama-3.1-70b", dtype="fp8", tp=4, price=2)
+        self.open(model="llama-3.1-70b", dtype="fp8", tp=2, pp=2, price=2)
         text = self.page.locator("pre").inner_text()
         said = json.loads(run(*shlex.split(text.replace("examples/", f"{SOURCE}/examples/"))[1:], "--json").stdout)
         (planned,) = said["plans"]
@@ -106,7 +110,8 @@ class Calculator(BrowserTest):
         self.assertIn("input=3000", self.page.url)
         self.page.reload()
         expect(self.field("Prompt, tokens")).to_have_value("3000")
-        expect(self.field("Devices for one copy")).to_have_value("4")
+        expect(self.field("Devices for each layer")).to_have_value("2")
+        expect(self.field("Stages of layers")).to_have_value("2")
 
     def test_what_does_not_go_is_said(self):
         self.open(model="llama-3.1-70b")
@@ -122,7 +127,7 @@ class Calculator(BrowserTest):
             expect(self.page.get_by_role("alert")).to_contain_text(said)
         # Seven query heads' worth of devices divide no model here; a device without links takes none.
         self.open(model="llama-3.1-8b", device="rtx4090")
-        self.assertEqual(self.field("Devices for one copy").locator("option:disabled").count(),
+        self.assertEqual(self.field("Devices for each layer").locator("option:disabled").count(),
                          4 - [1, 2, 4, 8].index(self.max_tp("rtx4090")) - 1)
         # What an address says and nobody offers is left out.
         self.open(model="<b>x</b>", input="abc", colour="red")

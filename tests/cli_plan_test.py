@@ -101,6 +101,36 @@ class Plan(unittest.TestCase):
         self.assertEqual(plans["b200"]["tp"], 1)
         self.assertFalse(plans["rtx4090"]["tp"] < 8)
 
+    def test_stages_of_layers(self):
+        model = CONFIGS / "llama-3.1-70b.json"
+        args = (model, "--device", "h100", "--dtype", "fp8", "--max-model-len", "8k", "--tp", 1)
+        found = {pp: plan(*args, "--pp", pp)["plans"][0] for pp in (2, 4)}
+        two, four = found[2], found[4]
+        self.assertEqual([(stage["count"], stage["footprint"]["num_layers"]) for stage in two["stages"]], [(1, 40), (1, 40)])
+        whole = plan(*args, "--pp", 2)["weight_bytes"]
+        self.assertAlmostEqual(sum(stage["count"] * stage["footprint"]["weight_bytes"] for stage in four["stages"]) / whole, 1)
+        self.assertEqual(max(stage["footprint"]["weight_bytes"] for stage in four["stages"]), four["memory"]["weights"])
+        self.assertEqual(four["usd_per_hour"], 2 * two["usd_per_hour"])
+        self.assertGreater(four["memory"]["sequences"], 2 * two["memory"]["sequences"])
+        # One request is not faster for more stages, and many are.
+        self.assertGreater(four["prefill"]["expected_ms"], two["prefill"]["expected_ms"])
+        first, last = ({pp: each["decode"][i] for pp, each in found.items()} for i in (0, -1))
+        self.assertGreater(first[4]["expected_ms"], first[2]["expected_ms"])
+        self.assertGreater(last[4]["tokens_per_s"], 1.5 * last[2]["tokens_per_s"])
+        text = run("plan", *args, "--pp", 2).stdout
+        self.assertIn("2 stages of 1 device: 40 40 layers", text)
+        far = (model, "--device", "xeon-8480", "--max-model-len", "8k", "--pp", 2)
+        slow = plan(*far, "--transfer-gbs", "0.1")["plans"][0]
+        fast = plan(*far)["plans"][0]
+        self.assertGreater(slow["prefill"]["ideal_ms"], fast["prefill"]["ideal_ms"] + 100)  # 1024 x 8192 x 2 bytes
+        # Without --pp there are stages only where one cannot hold the model, or for a load where more are cheaper.
+        big = plan(CONFIGS / "llama-3.1-405b.json", "--device", "h100", "--max-model-len", "16k")["plans"][0]
+        self.assertEqual((big["tp"], big["pp"], big["fits"]), (8, 2, True))
+        load = plan(CONFIGS / "llama-3.1-405b.json", "--device", "h100", "--qps", 1, "--input-len", "1k", "--output-len", 100)
+        (able,) = [each for each in load["options"] if "obstacle" not in each and each["tp"] == 8]
+        self.assertGreater(able["pp"], 1)
+        self.assertEqual(able["devices"], able["replicas"] * 8 * able["pp"])
+
     def test_a_wanted_load(self):
         args = (CONFIGS / "llama-3.1-8b.json", "--qps", 5, "--input-len", "2k", "--output-len", 300, "--ttft", "1s")
         options = plan(*args, "--tpot", "50ms")["options"]
@@ -135,7 +165,9 @@ class Plan(unittest.TestCase):
                 ([model, "--device", "h1000"], 64, "did you mean h100?"),
                 ([model, "--device", "h100", "--tp", 3], 64, "--tp 3 does not divide 64 attention heads"),
                 ([model, "--device", "xeon-8480", "--tp", 2], 64, "split over at most 1 of xeon-8480"),
-                ([model, "--device", "h100", "--tp", 1], 78, "llama-3.1-70b takes 131.42 GiB of weights"),
+                ([model, "--device", "h100", "--tp", 1, "--pp", 1], 78, "llama-3.1-70b takes 131.42 GiB of weights"),
+                ([model, "--device", "h100", "--pp", 81], 64, "--pp 81: the model has 80 layers"),
+                ([model, "--device", "h100", "--tp", 1, "--pp", 2, "--dtype", "fp32"], 78, "each h100 of stage 2 of 2"),
                 ([model, "--device", "h100", "--max-model-len", 200000], 64, "up to 131072 tokens"),
                 ([model, "--input-len", 4096, "--max-model-len", 4096], 64, "more than a sequence of 4096"),
                 ([model, "--dtype", "int3"], 64, 'no weights of type "int3"'),

@@ -113,6 +113,14 @@ class Views(AxeTest):
             expect(self.page.get_by_role("region", name=name).locator(".token").first).to_be_visible()
         self.assert_clean("model")
 
+    def test_calculator(self):
+        self.open("calculator")
+        expect(self.page.locator(".verdict")).to_be_visible()
+        self.assert_clean("calculator")
+        self.page.get_by_label("Prompt, tokens").fill("0")
+        expect(self.page.get_by_role("alert")).to_be_visible()
+        self.assert_clean("calculator, an error")
+
     def test_an_error(self):
         self.allow(400)
         self.open()

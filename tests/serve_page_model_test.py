@@ -7,8 +7,10 @@ import json
 import math
 import os
 import re
+import shlex
 import subprocess
 
+from cli_support import PROGRAM
 from page_support import PlaygroundTest, expect
 from serve_support import PYTHON, main
 
@@ -216,6 +218,30 @@ class RealModel(PlaygroundTest):
         sheet.locator(".token").first.focus()
         self.page.keyboard.press("End")
         expect(sheet.locator(".detail")).to_contain_text(f"id {tokens['tokens'][-1]['id']}, control token")
+
+    def test_calculator(self):
+        self.open("calculator")
+        verdict = self.page.locator(".verdict")
+        expect(verdict).to_contain_text("sequences of 1,024 tokens fit at once.")
+        expect(self.page.get_by_role("combobox", name=re.compile("^Weights"))).to_have_value("auto")  # the served model's own
+        command = shlex.split(self.page.get_by_label("Command").inner_text())
+        said = json.loads(subprocess.run([PROGRAM, *command[1:], "--json"], capture_output=True, text=True, check=True,
+                                         timeout=120).stdout)
+        (planned,) = said["plans"]
+        expect(verdict).to_contain_text(f"{planned['memory']['sequences']:,} sequences")
+        expect(self.page.locator("tbody tr:visible")).to_have_count(len(planned["decode"]))
+        # By the keyboard: to the first field behind the tab, and a layout that fits the model's three KV heads.
+        self.page.get_by_role("tab", selected=True).focus()
+        for _ in range(6):
+            self.page.keyboard.press("Tab")
+            if self.page.evaluate("() => document.activeElement.tagName") == "SELECT":
+                break
+        expect(self.page.get_by_role("combobox", name=re.compile("^Model"))).to_be_focused()
+        self.assertGreater(self.page.get_by_role("combobox", name=re.compile("^Devices for each layer")).locator("option:disabled").count(), 0)
+        self.page.get_by_role("combobox", name=re.compile("^Stages of layers")).select_option("2")
+        expect(self.page.get_by_role("heading", name=re.compile("the fullest of 2"))).to_be_visible()
+        self.assertTrue(self.page.url.endswith("#calculator"))
+        self.assert_fits()
 
     def test_chat_template(self):
         self.allow(400)

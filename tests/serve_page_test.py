@@ -66,8 +66,10 @@ class Slow(PlaygroundTest):
             if self.page.evaluate("() => document.activeElement.getAttribute('role')") == "tab":
                 break
         press("ArrowLeft")  # from the first to the last
-        expect(self.page.get_by_role("tab", selected=True)).to_have_text("Model")
+        expect(self.page.get_by_role("tab", selected=True)).to_have_text("Calculator")
         expect(self.page.get_by_role("tab", selected=True)).to_be_focused()
+        self.page.get_by_role("tab", selected=True).press("ArrowLeft")
+        expect(self.page.get_by_role("tab", selected=True)).to_have_text("Model")
         press("Tab")
         expect(self.page.locator("#theme")).to_be_focused()
         press("Enter")  # the colour scheme
@@ -340,7 +342,7 @@ class WithoutPage(ServerTest):
     flags = ("--disable-page",)
 
     def test_only_the_api_is_there(self):
-        for path in ("/", "/page/app.js", "/page/info"):
+        for path in ("/", "/page/app.js", "/page/info", "/page/calculator"):
             self.assertEqual(self.server.get(path).status, 404)
         self.assertEqual(self.server.get("/v1/models").status, 200)
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/plan/calculator_numbers.h"
 #include "base/exhaustion.h"
 #include "base/log.h"
 #include "serve/http/access.h"
@@ -60,7 +61,7 @@ Result<std::unique_ptr<Tracing>> open_tracing(const ServeFlags& flags, const Htt
 }
 
 // `tracing` may be null.
-Router make_router(Service& service, HttpServer& server, bool with_page, Tracing* tracing) {
+Router make_router(Service& service, HttpServer& server, Tracing* tracing) {
   Router router;
   router.add_all(operation_routes(
       service, QUIRE_VERSION, [&server] { return server.stats(); },
@@ -77,7 +78,6 @@ Router make_router(Service& service, HttpServer& server, bool with_page, Tracing
   router.add_all(why_routes(model.engine(), model.directory(),
                             model.config().prefix_cache_scope == PrefixCacheScope::kKey,
                             [&model](Duration step_time) { return model.cost_of(step_time); }));
-  if (with_page) router.add_all(page_routes(service));
   return router;
 }
 
@@ -193,8 +193,14 @@ class ModelServer::Parts {
     ServiceConfig config = flags_.service;
     config.max_logprobs = engine.max_logprobs;
     name_model(config, engine);
+    const std::string named = engine.other_names.empty() ? "" : engine.other_names.front();
     service_ = std::make_unique<Service>(std::move(engine.engine), config, std::move(engine.steps));
-    endpoints_ = make_router(*service_, *server_, !flags_.disable_page, tracing_.get());
+    endpoints_ = make_router(*service_, *server_, tracing_.get());
+    if (!flags_.disable_page) {
+      const std::int64_t max_len = service_->model().engine().info().max_model_len;
+      endpoints_.add_all(page_routes(
+          *service_, [named, max_len] { return served_calculator_numbers(named, max_len); }));
+    }
     batches_ = std::move(opened_batches_);
     router_ = endpoints_;
     router_.set_root_path(flags_.root_path);

@@ -33,34 +33,34 @@ DeviceFit fit_device(const ModelFootprint& footprint, const PlanDevice& device,
   return fit;
 }
 
-std::optional<OperatingPoint> operating_point(const CostModel& cost, const LoadTarget& target,
+std::optional<OperatingPoint> operating_point(const PipelineCost& cost, const LoadTarget& target,
                                               double qps, double most) {
-  const double prompt_s = cost.prefill(static_cast<double>(target.input_len)).expected_s;
+  const StepTime prompt = cost.prefill(static_cast<double>(target.input_len));
   OperatingPoint point;
   point.qps = qps;
-  point.prefill_share = qps * prompt_s;
+  point.prefill_share = qps * prompt.stage_s;
   if (point.prefill_share > kMostPrefillShare) return std::nullopt;
   const auto outputs = static_cast<double>(target.output_len);
   const double context = mean_context(target);
   // From below to the point where as many sequences decode as arrive in the time that they take.
   point.batch = 1;
-  double step_s = 0;
+  StepTime step;
   bool settled = false;
   for (int i = 0; i < 1000 && !settled; ++i) {
-    step_s = cost.decode(point.batch, context).expected_s;
-    point.tpot_s = step_s / (1 - point.prefill_share);
+    step = cost.decode(point.batch, context);
+    point.tpot_s = step.expected_s / (1 - point.prefill_share);
     const double next = std::max(1.0, qps * outputs * point.tpot_s);
     if (next > most) return std::nullopt;
     settled = std::abs(next - point.batch) < 1e-9 * next;
     point.batch = next;
   }
   if (!settled) return std::nullopt;  // so near to what it carries that the queue has no end
-  point.ttft_s =
-      prompt_s + prompt_s * point.prefill_share / (2 * (1 - point.prefill_share)) + step_s;
+  const double wait_s = prompt.stage_s * point.prefill_share / (2 * (1 - point.prefill_share));
+  point.ttft_s = prompt.expected_s + wait_s + step.stage_s;
   return point;
 }
 
-Result<LoadPlan> plan_load(const CostModel& cost, const LoadTarget& target, double most) {
+Result<LoadPlan> plan_load(const PipelineCost& cost, const LoadTarget& target, double most) {
   const auto alone = operating_point(cost, target, 0, most);
   if (!alone || !meets(*alone, target)) {
     const OperatingPoint point = alone.value_or(OperatingPoint());
@@ -95,10 +95,10 @@ Result<LoadPlan> plan_load(const CostModel& cost, const LoadTarget& target, doub
   return plan;
 }
 
-double output_rate(const CostModel& cost, double batch, double input_len, double output_len) {
+double output_rate(const PipelineCost& cost, double batch, double input_len, double output_len) {
   const double context = input_len + output_len / 2;
-  const double request_s = cost.prefill(input_len).expected_s +
-                           output_len * cost.decode(batch, context).expected_s / batch;
+  const double request_s =
+      cost.prefill(input_len).stage_s + output_len * cost.decode(batch, context).expected_s / batch;
   return output_len / request_s;
 }
 

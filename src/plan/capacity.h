@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "plan/cost_model.h"
+#include "plan/pipeline_cost.h"
 
 namespace quire {
 
@@ -31,6 +31,7 @@ struct DeviceFit {
   bool fits() const { return sequences > 0; }
 };
 
+// Of one device of one stage.
 DeviceFit fit_device(const ModelFootprint& footprint, const PlanDevice& device,
                      const CapacityOptions& options);
 
@@ -43,10 +44,10 @@ struct LoadTarget {
   std::optional<double> tpot_s;
 };
 
-// One copy of the model under a load. Prompts take their share of the time, the rest is decoding;
-// prompts wait for each other as in a queue of random arrivals and equal services (M/D/1, Pollaczek
-// and Khinchine), and for the step that is computed when they come. The batch is what Little's law
-// gives: arrivals a second times how long an answer takes.
+// One copy of the model under a load. Prompts take their share of the slowest stage's time, the
+// rest is decoding; prompts wait for each other as in a queue of random arrivals and equal services
+// (M/D/1, Pollaczek and Khinchine), and for the step that is computed when they come. The batch is
+// what Little's law gives: arrivals a second times how long an answer takes.
 struct OperatingPoint {
   double qps = 0;
   double batch = 0;          // sequences that decode, on average
@@ -57,7 +58,7 @@ struct OperatingPoint {
 
 // nullopt where the load is more than a copy carries: prompts take all of the time, or more than
 // `most` sequences would be at work.
-std::optional<OperatingPoint> operating_point(const CostModel& cost, const LoadTarget& target,
+std::optional<OperatingPoint> operating_point(const PipelineCost& cost, const LoadTarget& target,
                                               double qps, double most);
 
 struct LoadPlan {
@@ -67,9 +68,9 @@ struct LoadPlan {
 };
 
 // The copies that a load needs. kResourceExhausted saying which target one request alone misses.
-Result<LoadPlan> plan_load(const CostModel& cost, const LoadTarget& target, double most);
+Result<LoadPlan> plan_load(const PipelineCost& cost, const LoadTarget& target, double most);
 
 // Output tokens a second of a copy that always decodes `batch` sequences, with their prompts.
-double output_rate(const CostModel& cost, double batch, double input_len, double output_len);
+double output_rate(const PipelineCost& cost, double batch, double input_len, double output_len);
 
 }  // namespace quire

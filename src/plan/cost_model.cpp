@@ -30,6 +30,11 @@ std::string_view bound_name(Bound bound) {
   return "memory";
 }
 
+Bound mostly_bound_by(const StepTime& time) {
+  if (time.link_s > std::max(time.compute_s, time.memory_s)) return Bound::kLink;
+  return time.compute_s > time.memory_s ? Bound::kCompute : Bound::kMemory;
+}
+
 CostModel::CostModel(const ModelFootprint& footprint, const PlanDevice& device,
                      Arithmetic arithmetic, int tp)
     : footprint_(footprint), device_(device), tp_(tp) {
@@ -72,10 +77,8 @@ StepTime CostModel::time(const RooflineWork& work) const {
   time.expected_s = std::max(time.compute_s / share.compute, time.memory_s / share.memory) +
                     time.link_s / share.link + reduces * share.reduce_latency_s +
                     share.step_overhead_s;
-  const bool link = time.link_s > std::max(time.compute_s, time.memory_s);
-  time.bound = link                             ? Bound::kLink
-               : time.compute_s > time.memory_s ? Bound::kCompute
-                                                : Bound::kMemory;
+  time.stage_s = time.expected_s;
+  time.bound = mostly_bound_by(time);
   return time;
 }
 

@@ -30,10 +30,13 @@ struct StepTime {
   double link_s = 0;
   double ideal_s = 0;            // the slower of the first two, and the third
   double expected_s = 0;         // the same with efficiencies, and the step's overhead
+  double stage_s = 0;            // expected, in the slowest of a pipeline's stages
   Bound bound = Bound::kMemory;  // what ideal_s is mostly
 
   double intensity() const { return bytes > 0 ? flops / bytes : 0; }  // FLOP a byte
 };
+
+Bound mostly_bound_by(const StepTime& time);  // by its three times
 
 class CostModel {
  public:

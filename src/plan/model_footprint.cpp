@@ -74,6 +74,12 @@ bool is_table(TensorRole role) {
   return role == kEmbedding || role == kPositions || role == kPerLayerEmbedding;
 }
 
+// What comes behind the layers.
+bool is_at_the_end(TensorRole role) {
+  using enum TensorRole;
+  return role == kFinalNorm || role == kFinalNormBias || role == kOutput || role == kOutputBias;
+}
+
 // Matrices that no checkpoint quantizes: tables of tokens and what decides where a token goes.
 bool stays_wide(TensorRole role) {
   using enum TensorRole;
@@ -148,9 +154,10 @@ double flops_per_key(const LayerSpec& layer, int tp) {
          (static_cast<double>(heads.head_dim) + of_value);
 }
 
-std::int64_t widest_row_of(const DecoderSpec& spec) {
+std::int64_t widest_row_of(const DecoderSpec& spec, LayerRange range) {
   std::int64_t widest = 0;
-  for (const LayerSpec& layer : spec.layers) {
+  for (std::int64_t i = range.first; i < range.end; ++i) {
+    const LayerSpec& layer = spec.layers[static_cast<std::size_t>(i)];
     const KvHeads heads = layer.kv_heads();
     const std::int64_t experts = layer.moe() == nullptr ? 1 : layer.moe()->experts_per_token;
     const std::int64_t of_conv = layer.keeps_state() ? 4 * spec.hidden_size : 0;
@@ -160,12 +167,12 @@ std::int64_t widest_row_of(const DecoderSpec& spec) {
   return widest;
 }
 
-void count_layers(const DecoderSpec& spec, const FootprintOptions& options,
+void count_layers(const DecoderSpec& spec, const FootprintOptions& options, LayerRange range,
                   ModelFootprint& footprint) {
   std::map<std::int32_t, KvFootprint> kv;
   std::map<std::int32_t, KeyWork> attention;
   KvFootprint states;
-  for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
+  for (std::int64_t i = range.first; i < range.end; ++i) {
     const LayerSpec& layer = spec.layers[static_cast<std::size_t>(i)];
     if (layer.keeps_state()) {
       ++states.num_layers;
@@ -227,13 +234,16 @@ std::uint64_t count_parameters(const DecoderSpec& spec) {
 
 Result<ModelFootprint> model_footprint(const DecoderSpec& spec, const FootprintOptions& options) {
   QUIRE_RETURN_IF_ERROR(check_layout(spec, options.tp));
+  const LayerRange range = options.stage.value_or(LayerRange{.first = 0, .end = spec.num_layers()});
+  const bool is_first = range.first == 0;
+  const bool is_last = range.end == spec.num_layers();
   ModelFootprint footprint;
   footprint.parameters = count_parameters(spec);
   footprint.active_parameters = footprint.parameters - spec.idle_weights();
-  footprint.num_layers = spec.num_layers();
+  footprint.num_layers = range.count();
   footprint.hidden_size = spec.hidden_size;
-  footprint.vocab_size = spec.vocab_size;
-  footprint.widest_row = widest_row_of(spec) / options.tp;
+  footprint.vocab_size = is_last ? spec.vocab_size : 0;
+  footprint.widest_row = widest_row_of(spec, range) / options.tp;
   const ExpertSizes experts = spec.experts();
   if (experts.num_experts > 0) {
     footprint.expert_share =
@@ -245,8 +255,8 @@ Result<ModelFootprint> model_footprint(const DecoderSpec& spec, const FootprintO
     const double share = share_of(spread_of(tensor.role), layer, options.tp);
     footprint.all_weight_bytes += bytes;
     footprint.weight_bytes += bytes * share;
-    const bool output = tensor.role == TensorRole::kOutput ||
-                        (tensor.role == TensorRole::kEmbedding && spec.tie_word_embeddings);
+    const bool tied = tensor.role == TensorRole::kEmbedding && spec.tie_word_embeddings;
+    const bool output = tensor.role == TensorRole::kOutput || (tied && is_last);
     if (output) {
       footprint.output_bytes += bytes * share;
       footprint.dense_bytes += bytes * share;
@@ -259,12 +269,16 @@ Result<ModelFootprint> model_footprint(const DecoderSpec& spec, const FootprintO
       if (tensor.sizes.size() >= 2) footprint.flops_per_row += 2 * numbers * share;
     }
   };
-  for (const TensorShape& tensor : spec.tensors()) take(tensor, nullptr);
-  for (std::int64_t index = 0; index < spec.num_layers(); ++index) {
+  for (const TensorShape& tensor : spec.tensors()) {
+    const bool tied = tensor.role == TensorRole::kEmbedding && spec.tie_word_embeddings;
+    const bool here = is_at_the_end(tensor.role) ? is_last : is_first || (tied && is_last);
+    if (here) take(tensor, nullptr);
+  }
+  for (std::int64_t index = range.first; index < range.end; ++index) {
     const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
     for (const TensorShape& tensor : spec.layer_tensors(index)) take(tensor, &layer);
   }
-  count_layers(spec, options, footprint);
+  count_layers(spec, options, range, footprint);
   return footprint;
 }
 

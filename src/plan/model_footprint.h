@@ -27,20 +27,32 @@ struct KeyWork {
   double flops_per_key = 0;  // of all these layers, on one device
 };
 
+// Layers [first, end).
+struct LayerRange {
+  std::int64_t first = 0;
+  std::int64_t end = 0;
+
+  std::int64_t count() const { return end - first; }
+};
+
 struct FootprintOptions {
   NumberFormat format;       // of the matrices of layers
   double kv_bytes = 2;       // of a number in the KV cache
   int tp = 1;                // devices that the model is split over
   std::int64_t max_len = 0;  // of a sequence: windows of that length are none
+  // Of a stage of a pipeline, its layers. The first has the embeddings, the last the output matrix,
+  // and so both have the one matrix of a model that ties them.
+  std::optional<LayerRange> stage = std::nullopt;
 };
 
-// Of one device of `tp`. Heads, MLPs, experts, embeddings and the output matrix are split; norms,
-// routers and what makes latents are on each device, KV heads where there are fewer than devices.
+// Of one device of `tp`, of one stage if the options say which. Heads, MLPs, experts, embeddings
+// and the output matrix are split; norms, routers and what makes latents are on each device, KV
+// heads where there are fewer than devices.
 struct ModelFootprint {
   std::uint64_t parameters = 0;         // of the whole model
   std::uint64_t active_parameters = 0;  // that a token meets: all but idle experts
   double weight_bytes = 0;
-  double all_weight_bytes = 0;  // of the whole model, on one device
+  double all_weight_bytes = 0;  // of the whole model or stage, on one device
 
   // What a step reads: everything but the embeddings and, of experts, those that some row goes to.
   double dense_bytes = 0;
@@ -54,7 +66,7 @@ struct ModelFootprint {
 
   std::int64_t num_layers = 0;
   std::int64_t hidden_size = 0;
-  std::int64_t vocab_size = 0;
+  std::int64_t vocab_size = 0;  // logits of a row; 0 for a stage that makes none
   std::int64_t widest_row = 0;  // numbers of a row that are alive at once in a layer
 
   // Of a sequence of so many tokens, in blocks of `block_size`.

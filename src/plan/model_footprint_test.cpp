@@ -155,11 +155,97 @@ TEST(CostModelTest, ChunksAddUpToThePrompt) {
   EXPECT_LT(whole.kv_bytes, parts.kv_bytes);  // what is read again
 }
 
+ModelFootprint sum_of(const std::vector<ModelFootprint>& stages) {
+  ModelFootprint sum;
+  for (const ModelFootprint& stage : stages) {
+    sum.weight_bytes += stage.weight_bytes;
+    sum.dense_bytes += stage.dense_bytes;
+    sum.flops_per_row += stage.flops_per_row;
+    sum.num_layers += stage.num_layers;
+    sum.kv.push_back({.bytes_per_token = stage.kv_bytes_per_token()});
+  }
+  return sum;
+}
+
+TEST(PipelineCostTest, StagesHaveTheWholeModelOnce) {
+  const DecoderSpec spec = llama_70b();
+  const FootprintOptions options = {.format = *find_number_format("bf16"), .max_len = 4096};
+  const ModelFootprint whole = footprint_of(spec, "bf16", 1);
+  const auto stages = stage_footprints(spec, options, 3);
+  ASSERT_TRUE(stages.ok()) << stages.status().to_string();
+  const ModelFootprint sum = sum_of(*stages);
+  EXPECT_DOUBLE_EQ(sum.weight_bytes, whole.weight_bytes);
+  EXPECT_DOUBLE_EQ(sum.dense_bytes, whole.dense_bytes);
+  EXPECT_DOUBLE_EQ(sum.flops_per_row, whole.flops_per_row);
+  EXPECT_DOUBLE_EQ(sum.kv_bytes_per_token(), whole.kv_bytes_per_token());
+  // 80 layers: the one with the output matrix has no layer more.
+  EXPECT_EQ((*stages)[0].num_layers, 27);
+  EXPECT_EQ((*stages)[1].num_layers, 27);
+  EXPECT_EQ((*stages)[2].num_layers, 26);
+  EXPECT_EQ((*stages)[1].output_bytes, 0);
+  EXPECT_EQ(stage_layers(10, 4)[1].count(), 3);  // 2, 3, 3, 2
+  EXPECT_EQ(stage_layers(10, 4)[3].count(), 2);
+}
+
+TEST(PipelineCostTest, ATiedMatrixIsInTheFirstAndTheLastStage) {
+  DecoderSpec spec = llama_shape(4, 1024, 8, 2, 2048, 1000);
+  spec.tie_word_embeddings = true;
+  const FootprintOptions options = {.format = *find_number_format("bf16"), .max_len = 4096};
+  const ModelFootprint whole = footprint_of(spec, "bf16", 1);
+  const auto stages = stage_footprints(spec, options, 2);
+  ASSERT_TRUE(stages.ok()) << stages.status().to_string();
+  const double matrix = 2.0 * 1000 * 1024;
+  EXPECT_DOUBLE_EQ(sum_of(*stages).weight_bytes, whole.weight_bytes + matrix);
+  EXPECT_DOUBLE_EQ(sum_of(*stages).dense_bytes, whole.dense_bytes);  // the first reads rows of it
+  EXPECT_EQ((*stages)[0].output_bytes, 0);
+  EXPECT_DOUBLE_EQ((*stages)[1].output_bytes, matrix);
+}
+
+TEST(PipelineCostTest, OneRequestIsNotFasterAndManyAre) {
+  const DecoderSpec spec = llama_70b();
+  const PlanDevice device = device_of("h100");
+  const FootprintOptions options = {.format = *find_number_format("fp8"), .max_len = 4096};
+  const auto one = stage_footprints(spec, options, 1);
+  const auto four = stage_footprints(spec, options, 4);
+  ASSERT_TRUE(one.ok() && four.ok());
+  const CostModel plain(one->front(), device, Arithmetic::kF8, 1);
+  const PipelineCost whole(*one, device, Arithmetic::kF8, 1);
+  const PipelineCost cost(*four, device, Arithmetic::kF8, 1);
+  // Without stages it is the cost model's own time.
+  EXPECT_DOUBLE_EQ(whole.prefill(1000).expected_s, plain.prefill(1000).expected_s);
+  EXPECT_DOUBLE_EQ(whole.decode(8, 1000).expected_s, plain.decode(8, 1000).expected_s);
+  // Three hand-overs of hidden states in 16 bits over half of a link, and three more overheads.
+  const StepTime prompt = cost.prefill(1000);
+  const double hop = 1000.0 * 8192 * 2 / 450e9;
+  EXPECT_NEAR(prompt.ideal_s, plain.prefill(1000).ideal_s + 3 * hop, 1e-9);
+  EXPECT_NEAR(prompt.expected_s, plain.prefill(1000).expected_s + 3 * (hop / 0.7 + 10e-6 + 0.5e-3),
+              1e-9);
+  EXPECT_LT(prompt.stage_s, prompt.expected_s / 3);
+  EXPECT_GT(cost.decode(1, 1000).expected_s, plain.decode(1, 1000).expected_s);
+  // Of many sequences a token takes the slowest stage's time for each of four parts of them.
+  const StepTime many = cost.decode(256, 1000);
+  EXPECT_GE(many.expected_s, 4 * many.stage_s);
+  EXPECT_GT(output_rate(cost, 256, 1000, 200), 1.8 * output_rate(whole, 256, 1000, 200));
+  EXPECT_LT(output_rate(cost, 1, 1000, 200), output_rate(whole, 1, 1000, 200) * 1.05);
+  // Where the links end, the network is slower.
+  const PipelineCost far(*four, device_of("xeon-8480"), Arithmetic::kF8, 1, 1e9);
+  EXPECT_GT(far.prefill(1000).link_s, 3 * 1000.0 * 8192 * 2 / 1.0001e9);
+}
+
+TEST(PipelineCostTest, SaysWhatCannotBeAStage) {
+  DecoderSpec spec = llama_shape(4, 1024, 8, 2, 2048, 1000);
+  const FootprintOptions options = {.format = *find_number_format("bf16"), .max_len = 4096};
+  EXPECT_THAT(stage_footprints(spec, options, 5).status().message(), HasSubstr("has 4 layers"));
+  spec.layers[2].attention().kv_layer = 0;
+  EXPECT_THAT(stage_footprints(spec, options, 2).status().message(),
+              HasSubstr("layer 2 reads the keys and values of layer 0"));
+}
+
 TEST(CapacityTest, FindsTheLoadThatACopyCarries) {
   const ModelFootprint footprint =
       footprint_of(llama_shape(32, 4096, 32, 8, 14336, 128256), "bf16", 1);
   const PlanDevice device = device_of("h100");
-  const CostModel cost(footprint, device, Arithmetic::kBF16, 1);
+  const PipelineCost cost({footprint}, device, Arithmetic::kBF16, 1);
   const LoadTarget target = {
       .qps = 50, .input_len = 2000, .output_len = 300, .ttft_s = 1.0, .tpot_s = 0.05};
   const auto plan = plan_load(cost, target, 200);

@@ -10,6 +10,7 @@
 #include "apps/count_option.h"
 #include "apps/flag_values.h"
 #include "apps/help.h"
+#include "apps/plan/calculator_numbers.h"
 #include "apps/plan/load_report.h"
 #include "apps/plan/plan_flags.h"
 #include "apps/plan/plan_report.h"
@@ -28,12 +29,13 @@ struct PlanFlags {
   std::string table;
   std::vector<std::string> devices;
   std::string device_file;
-  int tp = 0;  // 0: as few as hold it
+  DeviceLayout layout = {.tp = 0, .pp = 0};  // as few as hold it
   PlanSettings settings;
   std::optional<double> qps;
   std::optional<double> ttft_s;
   std::optional<double> tpot_s;
   bool list_devices = false;
+  bool calculator = false;
   bool json = false;
 };
 
@@ -90,10 +92,11 @@ Status print_table(const PlanFlags& flags) {
   return {};
 }
 
-Result<DevicePlan> plan_device(const PlannedModel& model, const PlanDevice& device,
-                               const PlanFlags& flags) {
-  if (flags.tp > 0) return make_device_plan(model, device, flags.tp, flags.settings);
-  return smallest_device_plan(model, device, flags.settings);
+Status print_calculator(const PlanFlags& flags, const DeviceCatalog& catalog) {
+  QUIRE_ASSIGN_OR_RETURN(const std::vector<PlannedModel> models, models_of_table(flags));
+  QUIRE_ASSIGN_OR_RETURN(json::object numbers, calculator_numbers(models, catalog.devices()));
+  print_json(std::move(numbers));
+  return {};
 }
 
 Status print_load(const PlannedModel& model, const ModelFootprint& whole,
@@ -104,7 +107,7 @@ Status print_load(const PlannedModel& model, const ModelFootprint& whole,
                              .ttft_s = flags.ttft_s,
                              .tpot_s = flags.tpot_s};
   QUIRE_ASSIGN_OR_RETURN(const std::vector<LoadOption> options,
-                         load_options(model, devices, flags.tp, target, flags.settings));
+                         load_options(model, devices, flags.layout, target, flags.settings));
   if (flags.json) {
     json::object report = model_json(model, whole, flags.settings);
     report["qps"] = target.qps;
@@ -122,8 +125,9 @@ Status print_devices(const PlannedModel& model, const ModelFootprint& whole,
                      const std::vector<PlanDevice>& devices, const PlanFlags& flags) {
   std::vector<DevicePlan> plans;
   for (const PlanDevice& device : devices) {
-    if (devices.size() > 1 && flags.tp > device.max_tp) continue;
-    QUIRE_ASSIGN_OR_RETURN(DevicePlan plan, plan_device(model, device, flags));
+    if (devices.size() > 1 && flags.layout.tp > device.max_tp) continue;
+    QUIRE_ASSIGN_OR_RETURN(DevicePlan plan,
+                           smallest_device_plan(model, device, flags.layout, flags.settings));
     plans.push_back(std::move(plan));
   }
   if (flags.json) {
@@ -146,6 +150,7 @@ Status run_plan(const PlanFlags& flags) {
   if (flags.list_devices) return list_devices(catalog, flags.json);
   QUIRE_RETURN_IF_ERROR(check_dtype(flags.model.dtype));
   if (!flags.table.empty()) return print_table(flags);
+  if (flags.calculator) return print_calculator(flags, catalog);
   std::vector<PlanDevice> devices = catalog.devices();
   if (!flags.devices.empty()) devices.clear();
   for (const std::string& name : flags.devices) {
@@ -196,10 +201,17 @@ void add_device_flags(CLI::App& app, PlanFlags& flags) {
       ->type_name("FILE");
   app.add_flag("--list-devices", flags.list_devices,
                "Print the catalogue of devices: figures, prices, sources");
-  app.add_option("--tp", flags.tp,
-                 "Number of devices for one replica of the model (default: as few as possible)")
+  app.add_option("--tp", flags.layout.tp,
+                 "Number of devices that each layer is divided over (default: as few as possible)")
       ->type_name("N")
       ->check(whole_number(1, 1024));
+  app.add_option("--pp", flags.layout.pp,
+                 "Number of stages with a part of the layers each, of --tp devices (default: 1, "
+                 "unless one stage cannot hold the model or, with --qps, more are cheaper)")
+      ->type_name("N")
+      ->check(whole_number(1, 1024));
+  add_transfer_bandwidth(app, flags.settings.network,
+                         "Network of a device in GB/s, for stages that no links connect");
 }
 
 void add_model_flags(CLI::App& app, PlanFlags& flags) {
@@ -234,7 +246,11 @@ Command add_plan(CLI::App& app) {
                  "side by side, batches of 1 to 32 (docs/planning.md)")
       ->type_name("KIND")
       ->check(one_of({"weights", "kv", "attention", "batch"}));
-  comma_list(app.add_option("--models", flags->models, "Models of a table, named like MODEL"))
+  app.add_flag("--calculator", flags->calculator,
+               "Print the numbers of a calculator page (docs/planning.md) as JSON: the model's, or "
+               "those of --models");
+  comma_list(app.add_option("--models", flags->models,
+                            "Models of a table or a calculator, named like MODEL"))
       ->type_name("MODEL,...");
   comma_list(app.add_option("--parameters", flags->parameters,
                             "Sizes in the table of weights: 350M, 7B, 1.5T"))

@@ -30,6 +30,14 @@ LoadOption load_option(const PlannedModel& model, DevicePlan plan, const LoadTar
   return option;
 }
 
+// Whether `option` carries the load with fewer devices than `best`, another number of stages; where
+// none does, the last says what hinders.
+bool takes_fewer(const LoadOption& option, const LoadOption& best) {
+  if (!best.obstacle.empty()) return true;
+  return option.obstacle.empty() && option.load.replicas * option.plan.layout.devices() <
+                                        best.load.replicas * best.plan.layout.devices();
+}
+
 // What it is sorted by: what can and costs least first.
 double rank_of(const LoadOption& option) {
   if (!option.obstacle.empty()) return HUGE_VAL;
@@ -44,16 +52,26 @@ std::optional<double> usd_per_million_outputs(const LoadOption& option, const Lo
 }  // namespace
 
 Result<std::vector<LoadOption>> load_options(const PlannedModel& model,
-                                             const std::vector<PlanDevice>& devices, int tp,
-                                             const LoadTarget& target,
+                                             const std::vector<PlanDevice>& devices,
+                                             DeviceLayout wanted, const LoadTarget& target,
                                              const PlanSettings& settings) {
   std::vector<LoadOption> options;
   for (const PlanDevice& device : devices) {
-    const std::vector<int> sizes = tp > 0 ? std::vector<int>{tp} : fitting_tp(model, device);
-    for (const int size : sizes) {
-      if (tp > 0 && tp > device.max_tp && devices.size() > 1) continue;
-      QUIRE_ASSIGN_OR_RETURN(DevicePlan plan, make_device_plan(model, device, size, settings));
-      options.push_back(load_option(model, std::move(plan), target, settings));
+    if (wanted.tp > device.max_tp && devices.size() > 1) continue;
+    std::vector<DeviceLayout> layouts = fitting_layouts(model, device, wanted);
+    // What is wanted cannot be, which the plan says.
+    if (layouts.empty()) layouts = {{std::max(wanted.tp, 1), std::max(wanted.pp, 1)}};
+    const int first_of_device = static_cast<int>(options.size());
+    for (const DeviceLayout layout : layouts) {
+      QUIRE_ASSIGN_OR_RETURN(DevicePlan plan, make_device_plan(model, device, layout, settings));
+      LoadOption option = load_option(model, std::move(plan), target, settings);
+      const bool same_tp =
+          std::ssize(options) > first_of_device && options.back().plan.layout.tp == layout.tp;
+      if (!same_tp) {
+        options.push_back(std::move(option));
+      } else if (takes_fewer(option, options.back())) {
+        options.back() = std::move(option);
+      }
     }
   }
   std::ranges::stable_sort(options, {}, rank_of);
@@ -71,7 +89,8 @@ std::string load_text(const std::vector<LoadOption>& options, const LoadTarget& 
                       "USD/million");
   std::string failed;
   for (const LoadOption& option : options) {
-    const std::string name = fmt::format("{:<12}{:>4}", option.plan.device.name, option.plan.tp);
+    const std::string name = fmt::format("{:<12}{:>4}{:>4}", option.plan.device.name,
+                                         option.plan.layout.tp, option.plan.layout.pp);
     if (!option.obstacle.empty()) {
       failed += fmt::format("{}  {}\n", name, option.obstacle);
       continue;
@@ -80,7 +99,7 @@ std::string load_text(const std::vector<LoadOption>& options, const LoadTarget& 
     const auto million = usd_per_million_outputs(option, target);
     text +=
         fmt::format("{}{:>8}{:>10}{:>10.2f}{:>9.1f}{:>12}{:>12}{:>11}{:>13}\n", name, load.replicas,
-                    load.replicas * option.plan.tp, load.point.qps, load.point.batch,
+                    load.replicas * option.plan.layout.devices(), load.point.qps, load.point.batch,
                     time_text(load.point.ttft_s), time_text(load.point.tpot_s),
                     option.usd_per_hour ? fmt::format("{:.2f}", *option.usd_per_hour) : "-",
                     million ? fmt::format("{:.3f}", *million) : "-");
@@ -94,7 +113,9 @@ std::string load_text(const std::vector<LoadOption>& options, const LoadTarget& 
 json::array load_json(const std::vector<LoadOption>& options, const LoadTarget& target) {
   json::array list;
   for (const LoadOption& option : options) {
-    json::object each = {{"device", option.plan.device.name}, {"tp", option.plan.tp}};
+    json::object each = {{"device", option.plan.device.name},
+                         {"tp", option.plan.layout.tp},
+                         {"pp", option.plan.layout.pp}};
     if (!option.obstacle.empty()) {
       each["obstacle"] = option.obstacle;
       list.push_back(std::move(each));
@@ -103,7 +124,7 @@ json::array load_json(const std::vector<LoadOption>& options, const LoadTarget& 
     const LoadPlan& load = option.load;
     const auto million = usd_per_million_outputs(option, target);
     each["replicas"] = load.replicas;
-    each["devices"] = load.replicas * option.plan.tp;
+    each["devices"] = load.replicas * option.plan.layout.devices();
     each["max_qps_per_replica"] = load.max_qps;
     each["qps_per_replica"] = load.point.qps;
     each["batch"] = load.point.batch;

@@ -18,11 +18,12 @@ struct LoadOption {
   std::optional<double> usd_per_hour = {};  // of all copies
 };
 
-// All layouts of the devices, the cheapest first, then those without a price, then those that
-// cannot; `tp` 0: each that divides the model.
+// Layouts of the devices, the cheapest first, then those without a price, then those that cannot;
+// fitting_layouts(), of which each `tp` is there with the number of stages that takes the fewest
+// devices.
 Result<std::vector<LoadOption>> load_options(const PlannedModel& model,
-                                             const std::vector<PlanDevice>& devices, int tp,
-                                             const LoadTarget& target,
+                                             const std::vector<PlanDevice>& devices,
+                                             DeviceLayout wanted, const LoadTarget& target,
                                              const PlanSettings& settings);
 
 std::string load_text(const std::vector<LoadOption>& options, const LoadTarget& target);

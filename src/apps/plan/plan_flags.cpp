@@ -47,4 +47,13 @@ void add_seconds(CLI::App& app, const std::string& name, std::optional<double>& 
       ->type_name("TIME");
 }
 
+void add_transfer_bandwidth(CLI::App& app, double& bandwidth, const std::string& description) {
+  app.add_option_function<double>(
+         "--transfer-gbs", [&bandwidth](double gigabytes) { bandwidth = gigabytes * 1e9; },
+         description)
+      ->type_name("NUMBER")
+      ->check(number(0, 1e6, /*above=*/true))
+      ->default_str("50");
+}
+
 }  // namespace quire

@@ -23,6 +23,9 @@ void add_planned_model(CLI::App& app, PlannedModelFlags& flags, std::string& kv_
 // Whether a --dtype is known, before a model is opened.
 Status check_dtype(const std::string& dtype);
 
+// --transfer-gbs: gigabytes a second, as bytes a second in `bandwidth`.
+void add_transfer_bandwidth(CLI::App& app, double& bandwidth, const std::string& description);
+
 // A time as parse_seconds() reads it.
 void add_seconds(CLI::App& app, const std::string& name, std::optional<double>& target,
                  const std::string& description);

@@ -43,10 +43,21 @@ double rate_of(const DevicePlan& plan, const PlanSettings& settings, std::int64_
                      static_cast<double>(settings.output_len));
 }
 
+// Which layers lie where, before the memory of the stage that has the least to spare.
+std::string stages_text(const DevicePlan& plan) {
+  std::string text = fmt::format("{} stages of {} device{}:", plan.layout.pp, plan.layout.tp,
+                                 plan.layout.tp == 1 ? "" : "s");
+  for (const ModelFootprint& stage : plan.stages) text += fmt::format(" {}", stage.num_layers);
+  return text +
+         fmt::format(" layers\nmemory of each device of stage {}, the fullest\n", plan.fullest + 1);
+}
+
 std::string memory_text(const DevicePlan& plan, const PlanSettings& settings) {
   const DeviceFit& fit = plan.fit;
-  std::string text = plan.tp == 1 ? std::string("memory\n")
-                                  : fmt::format("memory of each of {} devices\n", plan.tp);
+  const DeviceLayout layout = plan.layout;
+  std::string text = layout.devices() == 1 ? std::string("memory\n")
+                     : layout.pp == 1 ? fmt::format("memory of each of {} devices\n", layout.tp)
+                                      : stages_text(plan);
   const auto line = [&](std::string_view name, double bytes, const std::string& detail) {
     text += fmt::format("  {:<14}{:>12}{}{}\n", name, binary_bytes(bytes),
                         detail.empty() ? "" : "  ", detail);
@@ -124,6 +135,19 @@ json::object model_json(const PlannedModel& model, const ModelFootprint& whole,
           {"output_len", settings.output_len}};
 }
 
+json::array stages_json(const std::vector<ModelFootprint>& stages) {
+  json::array list;
+  for (const ModelFootprint& stage : stages) {
+    json::object footprint = footprint_json(stage);
+    if (!list.empty() && list.back().at("footprint").as_object() == footprint) {
+      list.back().as_object()["count"] = list.back().at("count").to_number<int>() + 1;
+    } else {
+      list.push_back({{"count", 1}, {"footprint", std::move(footprint)}});
+    }
+  }
+  return list;
+}
+
 json::object device_plan_json(const DevicePlan& plan, const PlanSettings& settings) {
   const DeviceFit& fit = plan.fit;
   json::array decode;
@@ -138,10 +162,12 @@ json::object device_plan_json(const DevicePlan& plan, const PlanSettings& settin
   json::object prefill = step_json(prefill_step(plan, settings));
   prefill["tokens"] = settings.input_len;
   return {{"device", to_json(plan.device)},
-          {"tp", plan.tp},
+          {"tp", plan.layout.tp},
+          {"pp", plan.layout.pp},
           {"usd_per_hour", price_json(plan.usd_per_hour)},
           {"fits", fit.fits()},
-          {"footprint", footprint_json(plan.footprint)},
+          {"footprint", footprint_json(plan.footprint())},
+          {"stages", stages_json(plan.stages)},
           {"memory",
            {{"budget", fit.budget},
             {"weights", fit.weights},
@@ -149,8 +175,8 @@ json::object device_plan_json(const DevicePlan& plan, const PlanSettings& settin
             {"kv_cache", fit.kv_cache},
             {"kv_bytes_per_sequence", fit.kv_sequence},
             {"sequences", fit.sequences}}},
-          {"computed_in", arithmetic_name(plan.cost.computed_in())},
-          {"ridge", plan.cost.ridge()},
+          {"computed_in", arithmetic_name(plan.cost.stage(0).computed_in())},
+          {"ridge", plan.cost.stage(0).ridge()},
           {"prefill", std::move(prefill)},
           {"decode", std::move(decode)}};
 }
@@ -194,9 +220,10 @@ std::string model_text(const PlannedModel& model, const ModelFootprint& whole,
 
 std::string device_plan_text(const DevicePlan& plan, const PlanSettings& settings) {
   const Efficiencies& share = plan.device.efficiencies;
-  std::string text = fmt::format("device          {}{} ({}, {})\n",
-                                 plan.tp == 1 ? "" : fmt::format("{} x ", plan.tp),
-                                 plan.device.title, plan.device.source, plan.device.date);
+  std::string text =
+      fmt::format("device          {}{} ({}, {})\n",
+                  plan.layout.devices() == 1 ? "" : fmt::format("{} x ", plan.layout.devices()),
+                  plan.device.title, plan.device.source, plan.device.date);
   if (settings.usd_per_hour) {
     text +=
         fmt::format("price           {:.2f} USD an hour (--price-per-hour)\n", *plan.usd_per_hour);
@@ -211,8 +238,9 @@ std::string device_plan_text(const DevicePlan& plan, const PlanSettings& setting
   text += fmt::format(
       "\nroofline: {:.4g} FLOP/s in {}, {:.4g} bytes/s; a step of less than {:.0f} FLOP a byte is "
       "bound by memory\nexpected: {:.0f}% of FLOP/s, {:.0f}% of bandwidth, {} a step besides\n",
-      plan.cost.flops_per_second(), arithmetic_name(plan.cost.computed_in()), plan.device.bandwidth,
-      plan.cost.ridge(), share.compute * 100, share.memory * 100, time_text(share.step_overhead_s));
+      plan.cost.stage(0).flops_per_second(), arithmetic_name(plan.cost.stage(0).computed_in()),
+      plan.device.bandwidth, plan.cost.stage(0).ridge(), share.compute * 100, share.memory * 100,
+      time_text(share.step_overhead_s));
   text += fmt::format("  {:<22}{:>14}{:>13}{:>12}  {:<8}{:>11}{:>11}\n", "step", "FLOP", "bytes",
                       "FLOP/byte", "bound by", "ideal", "expected");
   text +=
@@ -238,22 +266,22 @@ std::string device_plan_text(const DevicePlan& plan, const PlanSettings& setting
 }
 
 std::string overview_text(const std::vector<DevicePlan>& plans, const PlanSettings& settings) {
-  std::string text = fmt::format("{:<12}{:>4}{:>14}{:>11}{:>12}{:>12}{:>7}{:>12}{:>12}\n", "device",
-                                 "tp", "weights each", "sequences", "TTFT", "TPOT, 1", "batch",
-                                 "tokens/s", "USD/million");
+  std::string text = fmt::format("{:<12}{:>4}{:>4}{:>14}{:>11}{:>12}{:>12}{:>7}{:>12}{:>12}\n",
+                                 "device", "tp", "pp", "weights each", "sequences", "TTFT",
+                                 "TPOT, 1", "batch", "tokens/s", "USD/million");
   for (const DevicePlan& plan : plans) {
     if (!plan.fit.fits()) {
-      text += fmt::format("{:<12}{:>4}{:>14}  does not fit\n", plan.device.name, plan.tp,
-                          binary_bytes(plan.fit.weights));
+      text += fmt::format("{:<12}{:>4}{:>4}{:>14}  does not fit\n", plan.device.name,
+                          plan.layout.tp, plan.layout.pp, binary_bytes(plan.fit.weights));
       continue;
     }
-    text +=
-        fmt::format("{:<12}{:>4}{:>14}{:>11}{:>12}{:>12}{:>7}{:>12.1f}{:>12}\n", plan.device.name,
-                    plan.tp, binary_bytes(plan.fit.weights), plan.fit.sequences,
-                    time_text(prefill_step(plan, settings).expected_s),
-                    time_text(decode_step(plan, settings, 1).expected_s), plan.most,
-                    rate_of(plan, settings, plan.most),
-                    usd_text(usd_per_million(plan, settings, static_cast<double>(plan.most)), 3));
+    text += fmt::format(
+        "{:<12}{:>4}{:>4}{:>14}{:>11}{:>12}{:>12}{:>7}{:>12.1f}{:>12}\n", plan.device.name,
+        plan.layout.tp, plan.layout.pp, binary_bytes(plan.fit.weights), plan.fit.sequences,
+        time_text(prefill_step(plan, settings).expected_s),
+        time_text(decode_step(plan, settings, 1).expected_s), plan.most,
+        rate_of(plan, settings, plan.most),
+        usd_text(usd_per_million(plan, settings, static_cast<double>(plan.most)), 3));
   }
   text += fmt::format(
       "\nthe fewest of each that hold the model and one sequence of the longest length; expected "

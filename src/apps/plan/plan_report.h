@@ -13,6 +13,9 @@ namespace quire {
 json::object model_json(const PlannedModel& model, const ModelFootprint& whole,
                         const PlanSettings& settings);
 
+// The devices of a copy: a list of {"count", "footprint"}, stages with the same numbers as one.
+json::array stages_json(const std::vector<ModelFootprint>& stages);
+
 json::object device_plan_json(const DevicePlan& plan, const PlanSettings& settings);
 
 std::string model_text(const PlannedModel& model, const ModelFootprint& whole,

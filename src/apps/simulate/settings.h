@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "core/batch_former.h"
 #include "core/step_pace.h"
+#include "plan/pipeline_cost.h"
 
 namespace quire {
 
@@ -31,7 +32,7 @@ struct SimulationSettings {
   int prefill_replicas = 0;  // of these, those that compute prompts alone
   std::string router = "round-robin";
   // From a server or a stage to another, in bytes a second of each device.
-  double transfer_bandwidth = 50e9;
+  double transfer_bandwidth = kNetworkBandwidth;
   std::int64_t num_speculative_tokens = 0;
   // Of the draft at each place, how often it is right where those before it were; the last counts
   // for those behind it, too.

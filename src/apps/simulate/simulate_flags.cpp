@@ -54,14 +54,9 @@ void add_setting_flags(CLI::App& app, SimulationSettings& settings) {
       ->type_name("N")
       ->check(whole_number(0, 1023))
       ->capture_default_str();
-  app.add_option_function<double>(
-         "--transfer-gbs",
-         [&settings](double gigabytes) { settings.transfer_bandwidth = gigabytes * 1e9; },
-         "GB/s at which a device hands keys and values to another server, or hidden states to "
-         "the next stage")
-      ->type_name("NUMBER")
-      ->check(number(0, 1e6, /*above=*/true))
-      ->default_str("50");
+  add_transfer_bandwidth(app, settings.transfer_bandwidth,
+                         "GB/s at which a device hands keys and values to another server, or "
+                         "hidden states to the next stage");
   add_named_setting(app, "--router", settings.router, "How requests are distributed to servers");
   add_named_setting(app, "--batching", settings.batching, "When requests may join a batch");
   add_text_setting(

@@ -29,7 +29,7 @@ Status size_pool(const PlannedModel& model, const DevicePlan& plan,
                  const SimulationSettings& settings, SchedulerConfig& scheduler) {
   const std::int32_t pages_of_block = pages_per_block(scheduler.kv_groups);
   const double block_bytes =
-      plan.footprint.kv_bytes_per_token() * static_cast<double>(scheduler.block_size);
+      plan.footprint().kv_bytes_per_token() * static_cast<double>(scheduler.block_size);
   const auto tokens = static_cast<double>(settings.kv_tokens.value_or(0));
   const double left = plan.fit.budget - plan.fit.weights / settings.pp - plan.fit.activations;
   const double blocks = settings.kv_tokens ? tokens / scheduler.block_size
@@ -59,8 +59,8 @@ Result<SimulatedTierConfig> tier_of(const DevicePlan& plan, const SimulationSett
         "layers all keep the keys and values of all tokens",
         "leave it out");
   }
-  const double block_bytes =
-      plan.footprint.kv_bytes_per_token() * plan.tp * static_cast<double>(scheduler.block_size);
+  const double block_bytes = plan.footprint().kv_bytes_per_token() * plan.layout.tp *
+                             static_cast<double>(scheduler.block_size);
   tier.max_blocks =
       static_cast<std::int64_t>(settings.kv_offloading_size * (1 << 30) / block_bytes);
   tier.block_time =
@@ -106,7 +106,7 @@ Duration roofline_time(const CostModel& cost, const SchedulerOutput& plan) {
 Duration stages_time(const DevicePlan& plan, const SimulationSettings& settings,
                      const SchedulerOutput& step) {
   const double bytes = 2.0 * static_cast<double>(step.total_num_scheduled_tokens) *
-                       static_cast<double>(plan.footprint.hidden_size) / settings.tp;
+                       static_cast<double>(plan.footprint().hidden_size) / settings.tp;
   const double each = plan.device.efficiencies.step_overhead_s +
                       plan.device.efficiencies.reduce_latency_s +
                       bytes / settings.transfer_bandwidth;
@@ -116,7 +116,7 @@ Duration stages_time(const DevicePlan& plan, const SimulationSettings& settings,
 // Every device of a server hands over its own part.
 Duration transfer_time(const DevicePlan& plan, const SimulationSettings& settings,
                        std::int64_t num_tokens) {
-  const double bytes = plan.footprint.kv_bytes(num_tokens, settings.block_size) / settings.pp;
+  const double bytes = plan.footprint().kv_bytes(num_tokens, settings.block_size) / settings.pp;
   return Duration(static_cast<Duration::rep>(bytes / settings.transfer_bandwidth * 1e9));
 }
 
@@ -237,7 +237,7 @@ Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& 
         fmt::format("--pp {}: {} has {} layers", settings.pp, model.name, model.spec.num_layers()));
   }
   QUIRE_ASSIGN_OR_RETURN(const DevicePlan plan,
-                         make_device_plan(model, device, settings.tp, sized));
+                         make_device_plan(model, device, {settings.tp, 1}, sized));
   QUIRE_ASSIGN_OR_RETURN(SchedulerConfig scheduler,
                          scheduler_of(model, plan, settings, traffic.arrivals.size()));
   FleetConfig fleet;
@@ -247,7 +247,7 @@ Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& 
   fleet.progress = progress;
   fleet.step_time = [&plan, &settings](const SchedulerOutput& step) {
     const Duration computes = settings.step_cost ? settings.step_cost->time_of(work_of(step))
-                                                 : roofline_time(plan.cost, step);
+                                                 : roofline_time(plan.cost.stage(0), step);
     return computes + stages_time(plan, settings, step);
   };
   fleet.transfer_time = [&plan, &settings](std::int64_t num_tokens) {

@@ -123,7 +123,7 @@ TEST(PageFiles, NeverParseTextAsMarkup) {
 class PageData : public testing::Test {
  protected:
   json::value tokens(std::string body, int status = 200) {
-    const auto exchange = begin_exchange(page_routes(service_.service()),
+    const auto exchange = begin_exchange(page_routes(service_.service(), {}),
                                          post_request("/page/tokens", std::move(body)));
     const HttpResponse response = exchange->wait();
     EXPECT_EQ(response.status, status) << response.body;
@@ -132,6 +132,24 @@ class PageData : public testing::Test {
 
   TestService service_;
 };
+
+TEST_F(PageData, NumbersOfTheCalculatorAreMadeOnceUnlessThatFails) {
+  int asked = 0;
+  const auto routes = page_routes(service_.service(), [&asked]() -> Result<std::string> {
+    if (++asked == 1) return Status::not_found("the file is gone");
+    return std::string("{}");
+  });
+  HttpRequest request;
+  request.method = "GET";
+  request.path = "/page/calculator";
+  EXPECT_EQ(begin_exchange(routes, request)->wait().status, 404);
+  for (int i = 0; i < 2; ++i) {
+    const HttpResponse response = begin_exchange(routes, request)->wait();
+    EXPECT_EQ(response.status, 200);
+    EXPECT_EQ(response.body, "{}");
+  }
+  EXPECT_EQ(asked, 2);
+}
 
 TEST_F(PageData, InfoTellsEverySamplingParameterWithItsDefault) {
   const json::object info = page_info(service_.model());

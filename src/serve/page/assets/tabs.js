@@ -5,6 +5,7 @@
 // which may return {show(), hide()}, called whenever the tab comes (the first time too) and goes, or
 // the whole page does, so that nothing runs that nobody sees. The address's fragment names the tab.
 import {h} from './dom.js';
+import * as calculator from './calculator.js';
 import * as engine from './engine.js';
 import * as model from './model.js';
 import * as playground from './playground.js';
@@ -13,6 +14,7 @@ const TABS = [
   {id: 'playground', title: 'Playground', module: playground},
   {id: 'engine', title: 'Engine', module: engine},
   {id: 'model', title: 'Model', module: model},
+  {id: 'calculator', title: 'Calculator', module: calculator},
 ];
 
 export function startTabs(api) {

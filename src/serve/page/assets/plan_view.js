@@ -1,4 +1,4 @@
-// The form and what follows from it. All of it is in the address, so that a link shows the same.
+// The calculator's form and what follows from it: the page's tab, and the page of docs/calculator.
 import {h} from './dom.js';
 import {bytes, count, duration, significant} from './format.js';
 import {plan} from './plan.js';
@@ -7,20 +7,22 @@ import {sharesBar} from './shares.js';
 const KV_BYTES = {'16 bits': 2, '8 bits': 1, '32 bits': 4};
 const USD = new Intl.NumberFormat('en', {minimumFractionDigits: 2, maximumFractionDigits: 2});
 
-// `numbers`: {models: {name: {dtype: {tp: footprint}}}, ...} as scripts/make_calculator.py writes them.
-export function show(root, numbers) {
+// `numbers`: what `quire plan --calculator` prints, and where they are known {first: {field: value}}, what the form begins
+// with. `inAddress`: what is chosen is in the address, so that a link shows the same.
+export function show(root, numbers, {inAddress}) {
   const fields = fieldsOf(numbers);
   const results = h('div', {class: 'results', 'aria-live': 'polite'});
   const update = () => {
     const values = Object.fromEntries(Object.entries(fields).map(([name, {input}]) => [name, input.value]));
     limitSplits(fields, numbers);
     values.tp = fields.tp.input.value;
-    history.replaceState(null, '', `#${new URLSearchParams(values)}`);
+    values.pp = fields.pp.input.value;
+    if (inAddress) history.replaceState(null, '', `#${new URLSearchParams(values)}`);
     results.replaceChildren(...resultsOf(values, numbers));
   };
   const form = h('form', {class: 'sheet form', oninput: update, onsubmit: (event) => event.preventDefault()},
     Object.values(fields).map(({label, input}) => h('label', {}, h('span', {}, label), input)));
-  for (const [name, value] of new URLSearchParams(location.hash.slice(1))) {
+  for (const [name, value] of inAddress ? new URLSearchParams(location.hash.slice(1)) : []) {
     if (name in fields) fields[name].input.value = value;
     if (name in fields && fields[name].input.value === '') fields[name].input.value = fields[name].first;
   }
@@ -28,9 +30,11 @@ export function show(root, numbers) {
   update();
 }
 
-function fieldsOf({models, dtypes, devices}) {
-  const choice = (label, options, first) => {
+function fieldsOf({models, dtypes, devices, first: begin = {}}) {
+  const choice = (label, options, usual) => {
     const input = h('select', {}, options.map(([value, text]) => h('option', {value}, text)));
+    input.value = usual;
+    const first = input.value === usual ? usual : options[0][0];
     input.value = first;
     return {label, input, first};
   };
@@ -38,13 +42,15 @@ function fieldsOf({models, dtypes, devices}) {
     ({label, first, input: h('input', {type: 'number', min, max, step, value: first, inputMode: 'decimal', required: true})});
   return {
     model: choice('Model', Object.keys(models).map((name) => [name, name]), 'llama-3.1-8b'),
-    dtype: choice('Weights', Object.entries(dtypes).map(([name, bits]) => [name, `${name}, ${significant(bits)} bits`]), 'bf16'),
+    dtype: choice('Weights', Object.entries(dtypes).map(([name, bits]) =>
+      [name, `${name === 'auto' ? 'as in the files' : name}, ${significant(bits)} bits`]), begin.dtype ?? 'bf16'),
     device: choice('Device', devices.map((each) => [each.name, each.title]), 'h100'),
-    tp: choice('Devices for one copy', ['1', '2', '4', '8'].map((each) => [each, each]), '1'),
+    tp: choice('Devices for each layer', ['1', '2', '4', '8'].map((each) => [each, each]), '1'),
+    pp: choice('Stages of layers', ['1', '2', '4', '8'].map((each) => [each, each]), '1'),
     kv: choice('Keys and values', Object.keys(KV_BYTES).map((each) => [each, each]), '16 bits'),
-    maxLen: amount('Longest sequence, tokens', 8192, {max: 1 << 24}),
-    input: amount('Prompt, tokens', 1024, {max: 1 << 24}),
-    output: amount('Output, tokens', 256, {max: 1 << 24}),
+    maxLen: amount('Longest sequence, tokens', begin.maxLen ?? 8192, {max: 1 << 24}),
+    input: amount('Prompt, tokens', begin.input ?? 1024, {max: 1 << 24}),
+    output: amount('Output, tokens', begin.output ?? 256, {max: 1 << 24}),
     seqs: amount('Sequences at once, at most', 256, {max: 1 << 20}),
     batched: amount('Tokens of a step, at most', 2048, {max: 1 << 24}),
     utilization: amount('Share of memory to use, %', 90, {max: 100}),
@@ -53,15 +59,16 @@ function fieldsOf({models, dtypes, devices}) {
   };
 }
 
-// Splits that divide the model, and that the device has links for.
+// Layouts that divide the model, and that the device has links for.
 function limitSplits(fields, {models, devices}) {
   const splits = models[fields.model.input.value].footprints[fields.dtype.input.value];
   const device = devices.find((each) => each.name === fields.device.input.value);
-  for (const option of fields.tp.input.options) {
-    option.disabled = !(option.value in splits) || Number(option.value) > device.max_tp;
-  }
-  const {selectedOptions: [chosen]} = fields.tp.input;
-  if (chosen.disabled) fields.tp.input.value = '1';
+  const limit = (field, can) => {
+    for (const option of field.input.options) option.disabled = !can(option.value);
+    if (field.input.selectedOptions[0].disabled) field.input.value = '1';
+  };
+  limit(fields.tp, (tp) => tp in splits && Number(tp) <= device.max_tp);
+  limit(fields.pp, (pp) => pp in splits[fields.tp.input.value]);
 }
 
 function complaint(values, model) {
@@ -87,7 +94,8 @@ function resultsOf(values, numbers) {
   if (wrong !== null) return [h('p', {class: 'error', role: 'alert'}, wrong)];
   const price = values.price !== '' ? Number(values.price) : device.usd_per_hour ?? null;
   const result = plan({
-    footprint: model.footprints[values.dtype][values.tp], multipliedIn: numbers.multipliedIn[values.dtype], device,
+    stages: model.footprints[values.dtype][values.tp][values.pp], multipliedIn: numbers.multipliedIn[values.dtype], device,
+    networkGbs: numbers.networkGbs,
     tp: Number(values.tp), kvBytes: KV_BYTES[values.kv], maxLen: Number(values.maxLen), inputLen: Number(values.input),
     outputLen: Number(values.output), maxNumSeqs: Number(values.seqs), maxBatchedTokens: Number(values.batched),
     blockSize: numbers.blockSize, utilization: Number(values.utilization) / 100, usdPerHour: price,
@@ -95,7 +103,7 @@ function resultsOf(values, numbers) {
   return [
     memorySheet(result, values, device),
     ...(result.decode.length > 0 ? [speedSheet(result, values, device)] : []),
-    h('section', {class: 'sheet'}, h('h2', {}, 'The same by the command'), h('pre', {class: 'scroll'}, commandOf(values, price)),
+    h('section', {class: 'sheet'}, h('h2', {}, 'The same by the command'), h('pre', {class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Command'}, commandOf(model.command, values, price)),
       h('p', {class: 'muted small'}, `${device.title}: ${device.source}, ${device.date}.`,
         device.usd_per_hour === undefined ? '' : ` ${USD.format(device.usd_per_hour)} USD an hour: ${device.price_source}, ${device.price_date}.`)),
   ];
@@ -105,10 +113,10 @@ function facts(list) {
   return h('dl', {class: 'facts'}, list.map(([name, value]) => h('div', {}, h('dt', {}, name), h('dd', {}, value))));
 }
 
-function memorySheet({memory, sequences, kvBytesPerToken}, values, device) {
+function memorySheet({memory, sequences, devices, kvBytesPerToken}, values, device) {
   const taken = memory.weights + memory.activations;
   const total = Math.max(memory.budget, taken);
-  const where = values.tp === '1' ? device.title : `each of ${values.tp} ${device.title}`;
+  const where = devices === 1 ? device.title : `${values.pp === '1' ? 'each' : 'the fullest'} of ${devices} ${device.title}`;
   const verdict = sequences > 0
     ? `${count(sequences)} ${sequences === 1 ? 'sequence' : 'sequences'} of ${count(Number(values.maxLen))} tokens fit at once.`
     : taken >= memory.budget ? 'The weights do not fit: more devices, or smaller weights.'
@@ -140,10 +148,10 @@ function speedSheet({prefill, decode, usdPerHour, computedIn}, values) {
         cell(each.usdPerMillion === null ? '-' : USD.format(each.usdPerMillion)), h('td', {}, each.bound)))))));
 }
 
-function commandOf(values, price) {
+function commandOf(model, values, price) {
   const kv = {'16 bits': 'bf16', '8 bits': 'fp8', '32 bits': 'fp32'}[values.kv];
   const usd = values.price === '' || price === 0 ? '' : ` --price-per-hour ${price}`;
-  return `quire plan examples/configs/${values.model}.json --dtype ${values.dtype} --device ${values.device} --tp ${values.tp}` +
+  return `quire plan ${model === '' ? '' : `${model} `}--dtype ${values.dtype} --device ${values.device} --tp ${values.tp} --pp ${values.pp}` +
     ` --kv-cache-dtype ${kv} --max-model-len ${values.maxLen} --input-len ${values.input} --output-len ${values.output}` +
     ` --max-num-seqs ${values.seqs} --max-num-batched-tokens ${values.batched}` +
     ` --gpu-memory-utilization ${Number(values.utilization) / 100}${usd}`;
