@@ -212,6 +212,39 @@ class Simulate(unittest.TestCase):
             self.assertEqual(refused.returncode, 64, refused.stderr)
             self.assertIn(said, refused.stderr)
 
+    def test_drafts_of_an_event_log(self):
+        """A log's drafts come again at their places; without them, or with fewer, the output is the same."""
+        log, costs = self.folder / "events", self.folder / "costs.json"
+        ngram = '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}'
+        with Server("--event-log", log, "--max-num-seqs", 1, "--served-model-name", "tiny", "--speculative-config", ngram,
+                    model=TINY / "hf", simulate=None) as server:
+            for seed in (3, 4):  # outputs of two tokens by chance, so that some guesses are right
+                fields = {"model": "tiny", "prompt": "the cat sat on", "speculation": 4, "seed": seed, "max_tokens": 90,
+                          "ignore_eos": True, "allowed_token_ids": [70, 71]}
+                self.assertEqual(server.post("/v1/completions", fields).status, 200)
+        costs.write_text(json.dumps({"step_ns": 1_000_000, "row_ns": 1000, "row_1024_keys_ns": 0, "prompt_token_ns": 0,
+                                     "prompt_1024_keys_ns": 0}))
+        args = ["--event-log", log, "--step-cost", costs]
+        report = simulate(*args, "--sweep", "num-speculative-tokens=0,2,8")
+        recorded, same = report["recorded"], report["simulated"]
+        none, two, eight = report["runs"]
+        for key in ("draft_tokens", "draft_tokens_accepted", "num_steps"):
+            self.assertEqual(same[key], recorded[key], key)
+        self.assertGreater(recorded["draft_tokens_accepted"], 10)
+        self.assertTrue(any("those again" in note for note in report["notes"]), report["notes"])
+        self.assertEqual((none["draft_tokens"], none["num_steps"]), (0, 2 * 90))  # a token a step
+        self.assertGreater(none["duration_s"], same["duration_s"])
+        self.assertGreater(two["draft_tokens_accepted"], 0)
+        self.assertLess(two["draft_tokens_accepted"], same["draft_tokens_accepted"])
+        self.assertGreaterEqual(eight["draft_tokens_accepted"], two["draft_tokens_accepted"])
+        said = simulate(*args, "--speculative-acceptance", 0)["simulated"]
+        self.assertEqual((said["draft_tokens_accepted"], said["num_steps"]), (0, 2 * 90))
+        # Of a server without drafts nobody knows how many would have been right.
+        self.record(self.folder / "plain")
+        refused = run("simulate", "--event-log", self.folder / "plain", "--num-speculative-tokens", 4)
+        self.assertEqual(refused.returncode, 64, refused.stderr)
+        self.assertIn("give --speculative-acceptance", refused.stderr)
+
     def test_a_limit_of_steps(self):
         """Prompts are cut as the server cuts them, while others get their output."""
         found = runs(*SMALL, "--num-requests", 100, "--qps", 4, "--input-len", 3000, "--output-len", 64,

@@ -184,6 +184,64 @@ TEST(FleetTest, DraftsThatAreRightAreTokensOfTheSameStep) {
   EXPECT_EQ(result.draft_tokens_accepted, 0);
 }
 
+// A log's request of 40 tokens: a step at each fourth place had three drafts, all or none right.
+TEST(FleetTest, RecordedDraftsAreRightWhereTheyWere) {
+  Traffic traffic;
+  traffic.arrivals.resize(1);
+  traffic.arrivals[0].input_len = 10;
+  traffic.arrivals[0].output_len = 41;
+  FleetConfig config = small_fleet();
+  config.drafts.acceptance = {0, 0, 0};
+  std::vector<DraftedStep> steps;
+  for (std::int32_t place = 11; place < 51; place += 4) {
+    steps.push_back({.place = place, .num_drafts = 3, .num_right = 3});
+  }
+  config.drafts.recorded =
+      std::make_shared<const RecordedDrafts>(std::vector<std::vector<DraftedStep>>{steps});
+  FleetResult result = run_fleet(config, traffic);
+  EXPECT_EQ(result.num_steps, 11);
+  EXPECT_EQ(result.draft_tokens_accepted, 30);
+  // With one draft a step: those that were right are; at other places the request's rate says it.
+  config.drafts.acceptance = {0};
+  result = run_fleet(config, traffic);
+  EXPECT_EQ(result.num_steps, 21);
+  EXPECT_EQ(result.draft_tokens_accepted, 20);
+  // Where the first guess was wrong, the step gave one token, and the next began behind it.
+  config.drafts.acceptance = {0, 0, 0};
+  steps.clear();
+  for (std::int32_t place = 11; place < 51; ++place) {
+    steps.push_back({.place = place, .num_drafts = place % 2 == 0 ? 3 : 0, .num_right = 0});
+  }
+  config.drafts.recorded =
+      std::make_shared<const RecordedDrafts>(std::vector<std::vector<DraftedStep>>{steps});
+  result = run_fleet(config, traffic);
+  EXPECT_EQ(result.num_steps, 41);
+  EXPECT_EQ(result.draft_tokens_accepted, 0);
+  EXPECT_GT(result.draft_tokens, 50);
+}
+
+TEST(RecordedDraftsTest, AnswersFromThePlaceElseByARate) {
+  std::vector<DraftedStep> often;
+  for (std::int32_t place = 100; place < 200; place += 5) {
+    often.push_back({.place = place, .num_drafts = 4, .num_right = 3});  // then a wrong one
+  }
+  const RecordedDrafts drafts(
+      {often, {{.place = 7, .num_drafts = 2, .num_right = 2}, {.place = 10}}});
+  EXPECT_EQ(drafts.most(), 4U);
+  EXPECT_EQ(drafts.chance(0, 102), 1);
+  EXPECT_EQ(drafts.chance(0, 103), 0);
+  EXPECT_DOUBLE_EQ(drafts.chance(0, 104), 0.75);     // behind the wrong one: its own rate
+  EXPECT_DOUBLE_EQ(drafts.chance(1, 9), 62.0 / 82);  // too few of its own: that of all
+  EXPECT_EQ(drafts.count(0, 100, 4), 4U);
+  EXPECT_EQ(drafts.count(0, 100, 8), 8U);  // it had as many as there were at most
+  EXPECT_EQ(drafts.count(0, 100, 2), 2U);
+  EXPECT_EQ(drafts.count(1, 7, 8), 2U);
+  EXPECT_EQ(drafts.count(1, 10, 8), 0U);
+  std::size_t some = 0;
+  for (std::int64_t place = 11; place < 1011; ++place) some += drafts.count(1, place, 1);
+  EXPECT_NEAR(static_cast<double>(some), 500, 60);  // half of its steps had drafts
+}
+
 // Leviathan et al. 2023: (1 - a^(n+1)) / (1 - a) tokens a step.
 TEST(FleetTest, TokensOfAStepFollowFromTheAcceptance) {
   TrafficConfig wanted = some_traffic(20, 0);

@@ -139,7 +139,8 @@ void SimulatedServer::propose() {
   for (const Request* request : scheduler_.running()) {
     if (request->num_pending_tokens() != 1) continue;
     guesses_.clear();
-    for (std::size_t i = 0; i < config_.drafts.acceptance.size(); ++i) {
+    const std::size_t count = num_guesses(request->id(), request->num_tokens());
+    for (std::size_t i = 0; i < count; ++i) {
       const std::int64_t place = request->num_tokens() + static_cast<std::int64_t>(i);
       guesses_.push_back(is_right(request->id(), place, i) ? config_.output(request->id(), place)
                                                            : kNoOutput);
@@ -148,10 +149,19 @@ void SimulatedServer::propose() {
   }
 }
 
+std::size_t SimulatedServer::num_guesses(RequestId request_id, std::int64_t place) const {
+  const SimulatedDrafts& drafts = config_.drafts;
+  const std::size_t most = drafts.acceptance.size();
+  return drafts.recorded == nullptr ? most : drafts.recorded->count(request_id - 1, place, most);
+}
+
 // The guess at the token at `place`, which is the step's guess number `draft`.
 bool SimulatedServer::is_right(RequestId request_id, std::int64_t place, std::size_t draft) const {
+  const SimulatedDrafts& drafts = config_.drafts;
+  const double chance = drafts.recorded == nullptr ? drafts.acceptance[draft]
+                                                   : drafts.recorded->chance(request_id - 1, place);
   return random_uniform(mix64(request_id ^ kDraftChances), static_cast<std::uint64_t>(place)) <
-         config_.drafts.acceptance[draft];
+         chance;
 }
 
 }  // namespace quire

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "core/scheduler.h"
 #include "core/step_pace.h"
+#include "sim/recorded_drafts.h"
 #include "sim/simulated_tier.h"
 
 namespace quire {
@@ -40,6 +41,9 @@ struct SimulatedDrafts {
   // are made in each step for each request that has an output. Empty: none.
   std::vector<double> acceptance;
   Duration time{};  // to make one guess for each request of a step
+  // Says instead how many guesses there are, at most as many as `acceptance` has, and which are
+  // right, of request number id - 1.
+  std::shared_ptr<const RecordedDrafts> recorded = nullptr;
 
   bool any() const { return !acceptance.empty(); }
 };
@@ -109,6 +113,7 @@ class SimulatedServer {
   Status end_step(Instant now, Ended& ended);
   void sample(const ScheduledRequest& row);
   void propose();
+  std::size_t num_guesses(RequestId request_id, std::int64_t place) const;
   bool is_right(RequestId request_id, std::int64_t place, std::size_t draft) const;
   const SchedulerOutput& without_received();
   Duration time_of_step();

@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "core/request.h"
+#include "sim/recorded_drafts.h"
 
 namespace quire {
 
@@ -26,6 +27,7 @@ struct Arrival {
   // Pieces of Traffic::piece_len tokens that the prompt begins with: equal ids are equal tokens.
   std::vector<std::uint64_t> pieces;
   std::vector<TokenId> token_ids;  // prompt and output, where they are known; empty otherwise
+  std::vector<DraftedStep> steps;  // with its outputs, of an event log
 };
 
 struct Traffic {

@@ -1,6 +1,8 @@
 #include "apps/simulate/recorded_run.h"
 
 #include <algorithm>
+#include <span>
+#include <unordered_map>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,6 +44,12 @@ class RunReader {
   }
 
  private:
+  // A step's guesses at the tokens of an output from `place` on.
+  struct StepGuesses {
+    std::int32_t place = 0;
+    std::vector<TokenId> token_ids;
+  };
+
   // Settings may differ from run to run, and clocks do.
   void begin_run() {
     if (replay_.summary().num_runs == num_runs_) return;
@@ -50,6 +58,7 @@ class RunReader {
     totals_ = {};
     paces_.clear();
     stopwatch_ = {};
+    guesses_.clear();
     num_without_output_ = 0;
   }
 
@@ -60,13 +69,34 @@ class RunReader {
     totals_.busy += time;
     count_step(plan, *replay_.scheduler(), time, totals_);
     run_.steps.push_back({.work = work_of(plan), .time = time});
+    for (const ScheduledRequest& each : plan.scheduled) note_drafts(plan, each);
     run_.result.draft_tokens += std::ssize(plan.draft_token_ids);
     if (replay_.scheduler()->pace().limited()) paces_.push_back(replay_.scheduler()->pace());
+  }
+
+  // Of drafts that form a tree, those of its first path.
+  void note_drafts(const SchedulerOutput& plan, const ScheduledRequest& each) {
+    if (each.use != RowUse::kTokens) return;
+    StepGuesses step = {.place = each.end_without_drafts(), .token_ids = {}};
+    const std::span<const TokenId> drafts = plan.drafts_of(each).tokens();
+    const std::int32_t count = each.num_drafts - each.num_branched;
+    step.token_ids.assign(drafts.begin(), drafts.begin() + count);
+    guesses_[each.request_id].push_back(std::move(step));
+  }
+
+  // `sequence`: the request's tokens in the end.
+  static DraftedStep compared(const StepGuesses& step, std::span<const TokenId> sequence) {
+    const auto place = std::min(static_cast<std::size_t>(step.place), sequence.size());
+    const auto differs = std::ranges::mismatch(step.token_ids, sequence.subspan(place));
+    return {.place = step.place,
+            .num_drafts = static_cast<std::int32_t>(step.token_ids.size()),
+            .num_right = static_cast<std::int32_t>(differs.in1 - step.token_ids.begin())};
   }
 
   void end(const Request& request, Instant time) {
     begin_run();
     if (!request.first_token() && !request.is_pooled()) {
+      guesses_.erase(request.id());
       ++num_without_output_;
       return;
     }
@@ -79,6 +109,10 @@ class RunReader {
     arrival.user = request.user();
     arrival.cache_scope = request.cache_scope();
     arrival.token_ids = request.token_ids();
+    for (const StepGuesses& step : guesses_[request.id()]) {
+      arrival.steps.push_back(compared(step, arrival.token_ids));
+    }
+    guesses_.erase(request.id());
     run_.result.requests.push_back({.arrival = arrival.time,
                                     .first_token = request.first_token().value_or(time),
                                     .end = time,
@@ -119,9 +153,12 @@ class RunReader {
     note(stats.num_running + stats.num_waiting, "had not ended");
     if (run_.result.draft_tokens > 0) {
       run_.notes.push_back(fmt::format(
-          "the server computed {} drafts, {} of them right; a simulation has those that "
-          "--num-speculative-tokens and --speculative-acceptance say",
+          "the server computed {} drafts, {} of them right; a simulation has those again unless "
+          "--speculative-acceptance says how many are right",
           run_.result.draft_tokens, run_.result.draft_tokens_accepted));
+      std::vector<std::vector<DraftedStep>> steps;
+      for (Arrival& arrival : run_.traffic.arrivals) steps.push_back(std::move(arrival.steps));
+      run_.drafts = std::make_shared<const RecordedDrafts>(std::move(steps));
     }
     if (run_.scheduler.kv_tier) {
       run_.notes.emplace_back("the server had files of KV blocks; a simulation has none");
@@ -139,6 +176,7 @@ class RunReader {
 
   Replay replay_;
   RecordedRun run_;
+  std::unordered_map<RequestId, std::vector<StepGuesses>> guesses_;  // of those that go on
   StepTotals totals_;
   std::vector<StepPace> paces_;  // of each step that had one
   StepStopwatch stopwatch_;

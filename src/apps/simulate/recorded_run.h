@@ -2,6 +2,7 @@
 // words of a simulation.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "core/scheduler.h"
 #include "core/step_pace.h"
 #include "sim/fleet.h"
+#include "sim/recorded_drafts.h"
 #include "sim/step_cost_fit.h"
 #include "sim/traffic.h"
 
@@ -19,8 +21,9 @@ struct RecordedRun {
   StepPace pace;    // with the limit of steps that is in the middle of all; no limit: no pace
   Traffic traffic;  // of the requests that ended; the first comes at zero
   std::vector<MeasuredStep> steps;
-  FleetResult result;              // of these requests, from the arrival of the first
-  std::vector<std::string> notes;  // on what is left out or missing
+  std::shared_ptr<const RecordedDrafts> drafts;  // of these requests; null if there were none
+  FleetResult result;                            // of these requests, from the arrival of the first
+  std::vector<std::string> notes;                // on what is left out or missing
 };
 
 // `name` is the log's, or one segment's; of several runs the last. Errors: those of reading;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "core/batch_former.h"
 #include "core/step_pace.h"
 #include "plan/pipeline_cost.h"
+#include "sim/recorded_drafts.h"
 
 namespace quire {
 
@@ -39,6 +41,8 @@ struct SimulationSettings {
   std::vector<double> acceptance = {};
   double kv_offloading_size = 0;  // GiB of a server's files of KV blocks
   double kv_offload_gbs = 2;      // at which they are read
+  // Of an event log's server, with num_speculative_tokens of its own; in place of `acceptance`.
+  std::shared_ptr<const RecordedDrafts> recorded_drafts = nullptr;
   std::optional<double> draft_s;  // to make a draft for each sequence of a step
   std::optional<double> ttft_s;   // what a request must keep to be a good one
   std::optional<double> tpot_s;

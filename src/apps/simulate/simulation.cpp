@@ -123,7 +123,8 @@ Duration transfer_time(const DevicePlan& plan, const SimulationSettings& setting
 Result<SimulatedDrafts> drafts_of(const SimulationSettings& settings) {
   SimulatedDrafts drafts;
   if (settings.num_speculative_tokens == 0) return drafts;
-  if (settings.acceptance.empty()) {
+  drafts.recorded = settings.recorded_drafts;
+  if (settings.acceptance.empty() && drafts.recorded == nullptr) {
     return Status::invalid_argument("--num-speculative-tokens: it is not said how many are right",
                                     "give --speculative-acceptance, like 0.8 or 0.8,0.7,0.6");
   }
@@ -133,7 +134,7 @@ Result<SimulatedDrafts> drafts_of(const SimulationSettings& settings) {
   }
   drafts.acceptance = settings.acceptance;
   drafts.acceptance.resize(static_cast<std::size_t>(settings.num_speculative_tokens),
-                           settings.acceptance.back());
+                           settings.acceptance.empty() ? 0 : settings.acceptance.back());
   drafts.time = Duration(static_cast<Duration::rep>(settings.draft_s.value_or(0) * 1e9));
   return drafts;
 }

@@ -74,9 +74,11 @@ SimulationSettings recorded_settings(const RecordedRun& run, const SimulationSet
   settings.batching = batching_name(scheduler.batching);
   settings.waiting_served_ratio = scheduler.admission.waiting_served_ratio;
   settings.max_waiting_tokens = scheduler.admission.max_waiting_tokens;
-  // What a log has of drafts are those that its server made, and not how many it would have made.
-  if (run.result.draft_tokens > 0) settings.num_speculative_tokens = given.num_speculative_tokens;
   settings.acceptance = given.acceptance;
+  if (run.drafts != nullptr) {
+    settings.num_speculative_tokens = static_cast<std::int64_t>(run.drafts->most());
+    if (given.acceptance.empty()) settings.recorded_drafts = run.drafts;
+  }
   settings.draft_s = given.draft_s;
   settings.ttft_s = given.ttft_s;
   settings.tpot_s = given.tpot_s;
