@@ -74,9 +74,21 @@ class Streams(unittest.IsolatedAsyncioTestCase):
         params = SamplingParams(n=2, seed=3, max_tokens=6, ignore_eos=True, logprobs=2, prompt_logprobs=1)
         output = await last(self.engine.generate("the cat", params))
         self.assertEqual([each.index for each in output.outputs], [0, 1])
+        self.assertGreater(output.metrics.step_time, 0)
+        self.assertIsNone(output.metrics.cost)
         self.assertEqual(len(output.prompt_logprobs), len(output.prompt_token_ids))
         for each in output.outputs:
             self.assertEqual([next(iter(entries)) for entries in each.logprobs], each.token_ids)
+
+    async def test_pieces_know_what_has_ended_and_the_last_its_cost(self):
+        engine = AsyncLLMEngine.from_engine_args(AsyncEngineArgs(TINY, price_per_hour=3600))
+        params = GREEDY.clone()
+        params.output_kind = RequestOutputKind.DELTA
+        pieces = [each async for each in engine.generate("the cat", params)]
+        self.assertEqual({each.metrics.cost for each in pieces[:-1]} - {None}, set())
+        self.assertGreater(pieces[-1].metrics.cost, 0)
+        self.assertAlmostEqual(pieces[-1].metrics.cost, pieces[-1].metrics.step_time, places=12)
+        engine.shutdown()
 
     async def test_three_at_once(self):
         outputs = await asyncio.gather(*(last(self.engine.generate(p, GREEDY)) for p in ("a", "b", "c")))

@@ -123,6 +123,31 @@ class Generate(unittest.TestCase):
         self.assertLessEqual(times.first_token_time, times.finished_time)
         self.assertGreater(times.time_to_first_token, 0)
 
+    def test_what_requests_cost_and_idle_time_add_up_to_the_price(self):
+        with LLM(TINY, max_num_seqs=3, price_per_hour=3600) as llm:  # a dollar a second
+            outputs = llm.generate(PROMPTS, SamplingParams(temperature=0.9, n=2, max_tokens=12), use_tqdm=False)
+            metrics = {(each.name, each.labels.get("use")): each.value for each in llm.get_metrics()}
+            self.assertEqual(metrics["quire:price_per_hour_usd", None], 3600)
+            paid = sum(output.metrics.cost for output in outputs)
+            self.assertGreater(min(output.metrics.cost for output in outputs), 0)
+            self.assertAlmostEqual(paid, metrics["quire:cost_usd", "requests"], places=9)
+            for use in ("requests", "idle"):
+                self.assertAlmostEqual(metrics["quire:cost_usd", use], metrics["quire:step_time_seconds", use], places=9)
+            self.assertAlmostEqual(outputs[0].metrics.step_time, outputs[0].metrics.cost, places=12)
+            # The clock of the engine is that of its requests.
+            whole = metrics["quire:cost_usd", "requests"] + metrics["quire:cost_usd", "idle"]
+            self.assertGreaterEqual(whole, max(output.metrics.finished_time for output in outputs))
+            self.assertEqual(pickle.loads(pickle.dumps(outputs[0].metrics)), outputs[0].metrics)
+
+    def test_without_a_price_there_is_a_time_and_no_cost(self):
+        (output,) = self.generate("the cat", GREEDY)
+        self.assertIsNone(output.metrics.cost)
+        self.assertGreater(output.metrics.step_time, 0)
+        self.assertNotIn("quire:cost_usd", {each.name for each in self.llm.get_metrics()})
+        for price in ("much", -1, "rtx5090"):  # the catalogue has no price of the last
+            with self.assertRaisesRegex(quire.InvalidArgumentError, "--price-per-hour"):
+                LLM(TINY, price_per_hour=price)
+
     def test_a_reset_prefix_cache_is_cold(self):
         prompt = [11] * 100
         self.generate(prompt, GREEDY)

@@ -108,6 +108,8 @@ class Client:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         _life.start_logs()
         given = {name: value for name, value in settings.items() if value is not None}
+        price = str(given.pop("price_per_hour", ""))
+        self.price_per_hour: float | None = _quire.read_price(price)
         try:
             text = json.dumps(given, default=str)
         except (TypeError, ValueError) as error:
@@ -340,9 +342,11 @@ class Client:
             record=output,
         )
 
-    @staticmethod
-    def metrics(record: _quire.RequestRecord) -> RequestMetrics:
-        return RequestMetrics(*record.times)
+    def metrics(self, record: _quire.RequestRecord, step_time: float) -> RequestMetrics:
+        """``step_time``: the request's, of which a record has what is new."""
+        price = self.price_per_hour
+        cost = None if price is None or not record.finished else step_time * price / 3600
+        return RequestMetrics(*record.times, step_time=step_time, cost=cost)
 
     def request_output(
         self, record: _quire.RequestRecord, request_id: str, prompt: Prompt
@@ -357,7 +361,7 @@ class Client:
             self.prompt_logprobs(record),
             outputs,
             record.finished,
-            self.metrics(record),
+            self.metrics(record, record.step_time),
             record.num_cached_tokens,
         )
 

@@ -119,6 +119,7 @@ class _Growing:
         self._delta = kind is RequestOutputKind.DELTA
         self._parts: dict[int, _Growing._Part] = {}
         self._prompt_logprobs: list[Any] | None = None
+        self._step_time = 0.0
 
     def add(self, records: list[_quire.RequestRecord]) -> RequestOutput:
         """Takes in what has come; the request as it is now, or what is new of it."""
@@ -129,6 +130,7 @@ class _Growing:
         return self._output(records[-1])
 
     def _add(self, record: _quire.RequestRecord) -> None:
+        self._step_time += record.step_time
         for output in record.outputs:
             part = self._parts.get(output.index)
             if part is None:
@@ -167,7 +169,7 @@ class _Growing:
                 for index, part in sorted(self._parts.items())
             ],
             record.finished,
-            self._client.metrics(record),
+            self._client.metrics(record, self._step_time),
             record.num_cached_tokens if record.finished else None,
         )
 

@@ -67,7 +67,8 @@ class LLM:
     ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
     ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``,
     ``kv_offload_path`` and ``kv_offloading_size`` (GiB: docs/kv_offload.md),
-    ``speculative_config`` (a dictionary: docs/speculation.md). vLLM's
+    ``speculative_config`` (a dictionary: docs/speculation.md), ``price_per_hour`` (of this machine, in US
+    dollars, or a device of ``quire plan --list-devices``: requests then have a cost in ``metrics``). vLLM's
     other settings are accepted if they request nothing (``tensor_parallel_size=1``), and refused by name
     otherwise. ``simulate_step_ms`` makes up tokens and loads no weights.
 
@@ -281,9 +282,8 @@ class LLM:
 
     def get_metrics(self) -> list[Metric]:
         """The engine's metrics after its last step, under vLLM's names where vLLM has them."""
-        return engine_metrics(
-            json.loads(self._client.engine.stats()), str(self._client.info["model"])
-        )
+        stats = json.loads(self._client.engine.stats())
+        return engine_metrics(stats, str(self._client.info["model"]), self._client.price_per_hour)
 
     def reset_prefix_cache(self) -> bool:
         """Empties the prefix cache, except for blocks that running requests use. True if there are none, so

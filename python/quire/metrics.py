@@ -19,7 +19,9 @@ class Metric:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def engine_metrics(stats: Mapping[str, Any], model: str) -> list[Metric]:
+def engine_metrics(
+    stats: Mapping[str, Any], model: str, price_per_hour: float | None = None
+) -> list[Metric]:
     """Of an engine's statistics after its last step."""
     labels = {"model_name": model, "engine": "0"}
     used = stats["blocks_used"] / max(stats["blocks_total"], 1)
@@ -38,6 +40,15 @@ def engine_metrics(stats: Mapping[str, Any], model: str) -> list[Metric]:
         "quire:requests_finished": stats["num_finished"],
         "quire:requests_aborted": stats["num_aborted"],
     }
-    return [Metric(name, "gauge", float(value), labels) for name, value in gauges.items()] + [
+    charged = stats["step_time_charged_ns"] / 1e9
+    times = {"requests": charged, "idle": max(stats["time_ns"] / 1e9 - charged, 0.0)}
+    shares = [Metric("quire:step_time_seconds", "gauge", times[use], {**labels, "use": use}) for use in times]
+    if price_per_hour is not None:
+        shares += [
+            Metric("quire:cost_usd", "gauge", times[use] * price_per_hour / 3600, {**labels, "use": use})
+            for use in times
+        ]
+        shares.append(Metric("quire:price_per_hour_usd", "gauge", price_per_hour, labels))
+    return shares + [Metric(name, "gauge", float(value), labels) for name, value in gauges.items()] + [
         Metric(name, "counter", float(value), labels) for name, value in counters.items()
     ]

@@ -38,13 +38,20 @@ class Logprob:
 
 @dataclass(frozen=True)
 class RequestMetrics:
-    """Instants in seconds on the engine's own clock, so only their differences mean something."""
+    """Instants in seconds on the engine's own clock, so only their differences mean something.
+
+    ``step_time``: seconds of the engine's steps that are this request's, each step divided among the
+    outputs in it by the tokens that it computes for each; of the outputs that have ended. ``cost``: what
+    that costs in US dollars, once the request has ended, with ``price_per_hour=`` of ``LLM``.
+    """
 
     arrival_time: float
     first_scheduled_time: float | None = None
     first_token_time: float | None = None
     finished_time: float | None = None
     num_preemptions: int = 0
+    step_time: float = 0.0
+    cost: float | None = None
 
     @property
     def time_to_first_token(self) -> float | None:

@@ -149,6 +149,8 @@ def serve(
     settings = {"port": port, **flags}
     if isinstance(model, (LLM, AsyncLLM)):
         model._client.check_servable()
+        if model._client.price_per_hour is not None:
+            settings.setdefault("price_per_hour", model._client.price_per_hour)
         return _answer(_listen(settings, with_engine=False), model, owns_llm=False)
     # It listens before it loads, so that an address in use costs nothing.
     native = _listen({"model": str(model), **settings}, with_engine=True)

@@ -202,7 +202,9 @@ void bind_engine(nb::module_& module) {
       .def("stats",
            [](EngineHandle& self) {
              return self.run([](Engine& it) -> Result<std::string> {
-               return json::serialize(stats_json(it.observe()));
+               json::object stats = stats_json(it.observe());
+               stats["time_ns"] = it.now().count();
+               return json::serialize(stats);
              });
            })
       .def("default_params",

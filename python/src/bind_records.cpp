@@ -156,6 +156,8 @@ void bind_records(nb::module_& module) {
       .def_ro("num_prompt_tokens", &RequestRecord::num_prompt_tokens)
       .def_ro("num_cached_tokens", &RequestRecord::num_cached_tokens)
       .def_prop_ro("times", times)
+      .def_prop_ro("step_time",
+                   [](const RequestRecord& self) { return to_seconds(self.step_time); })
       .def_ro("finished", &RequestRecord::finished)
       .def_prop_ro("error", [](const RequestRecord& self) -> nb::object {
         return self.error.ok() ? nb::none() : exception_of(self.error);

@@ -3,7 +3,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "apps/serve_flags.h"
 #include "bindings.h"
+#include "errors.h"
 #include "server_handle.h"
 
 namespace quire::python {
@@ -19,6 +21,7 @@ void bind_server(nb::module_& module) {
       .def("serve", &ServerHandle::serve, nb::arg("engine"))
       .def("shut_down", &ServerHandle::shut_down, nb::arg("timeout").none())
       .def("wait", &ServerHandle::wait, nb::arg("timeout"));
+  module.def("read_price", [](const std::string& text) { return value_of(read_price(text)); });
 }
 
 }  // namespace quire::python

@@ -323,7 +323,8 @@ json::object stats_json(const EngineStats& stats) {
           {"tokens_recomputed", stats.tokens_recomputed},
           {"tokens_discarded", stats.tokens_discarded},
           {"prefix_cache_queries", stats.prefix_cache_queries},
-          {"prefix_cache_hits", stats.prefix_cache_hits}};
+          {"prefix_cache_hits", stats.prefix_cache_hits},
+          {"step_time_charged_ns", stats.step_time_charged_ns}};
 }
 
 json::object info_json(const EngineInfo& info) {

@@ -53,6 +53,7 @@ void RequestRecord::append(const RequestOutput& piece) {
   metrics = piece.metrics;
   if (piece.finished) {
     output.finished = true;
+    step_time += piece.metrics.step_time;
     if (piece.finish_reason) output.finish_reason = finish_reason_name(*piece.finish_reason);
     output.stop_string = piece.stop_string;
     output.stop_token_id = piece.stop_token_id;

@@ -60,6 +60,7 @@ struct RequestRecord {
   std::int64_t num_prompt_tokens = 0;
   std::int64_t num_cached_tokens = 0;
   RequestMetrics metrics;
+  Duration step_time{};   // of the outputs that have ended since the last record
   bool finished = false;  // and nothing more will come
   Status error;           // the first that an output ended with
 

@@ -252,7 +252,8 @@ void add_program_flags(CLI::App& app, ServeFlags& flags) {
       ->group(simulation);
 }
 
-// nullopt where there is none.
+}  // namespace
+
 Result<std::optional<double>> read_price(const std::string& text) {
   if (text.empty()) return std::optional<double>();
   constexpr double kMost = 1e6;
@@ -276,8 +277,6 @@ Result<std::optional<double>> read_price(const std::string& text) {
       fmt::format("--price-per-hour {}: the catalogue has no price of this device", text),
       "give a number, in US dollars");
 }
-
-}  // namespace
 
 void add_server_flags(CLI::App& app, ServeFlags& flags) {
   add_http_flags(app, flags);

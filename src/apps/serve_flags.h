@@ -45,6 +45,10 @@ void add_server_flags(CLI::App& app, ServeFlags& flags);
 // same after every start.
 std::string default_batch_database(const HttpServerConfig& http);
 
+// A --price-per-hour: US dollars, or a device of the catalogue with a price; nullopt for no text.
+// kInvalidArgument.
+Result<std::optional<double>> read_price(const std::string& text);
+
 // Fills in what follows from other flags and from the environment, and fetches a model that is not
 // here (local_model.h). kInvalidArgument for settings that cannot be.
 Status complete_serve_flags(ServeFlags& flags);
