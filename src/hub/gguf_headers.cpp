@@ -19,7 +19,7 @@ namespace quire {
 namespace {
 
 constexpr std::uint64_t kFirstHeaderBytes = 1U << 20;
-constexpr std::uint64_t kMaxHeaderBytes = 256U << 20;  // vocabularies take some ten
+constexpr std::uint64_t kMaxGgufHeaderBytes = 256U << 20;  // vocabularies take some ten
 constexpr std::uint64_t kMaxSpecificationBytes = 1U << 20;
 
 // Parts of one file on its server.
@@ -113,9 +113,9 @@ Result<ReadHeader> read_whole_header(const RemoteFile& remote, RangeReader& read
       read.header = *std::move(header);
       return read;
     }
-    if (end >= kMaxHeaderBytes) {
+    if (end >= kMaxGgufHeaderBytes) {
       return Status::bad_model(
-          fmt::format("{}: the header has more than {} bytes", remote.name, kMaxHeaderBytes),
+          fmt::format("{}: the header has more than {} bytes", remote.name, kMaxGgufHeaderBytes),
           "is it a model?");
     }
     end = std::min(remote.size, 2 * end);
