@@ -192,17 +192,16 @@ class ExpertCall {
   // done: one region for all experts.
   template <typename F>
   void for_panels(Wave wave, std::int64_t panels, std::int64_t largest, const F& fn) {
-    ctx_.pool.parallel_for_guided(std::ssize(wave) * panels, kPanelGrain,
-                                  chunk_panels(wave, panels, largest),
-                                  [&](std::int64_t begin, std::int64_t end, int worker) {
-                                    while (begin < end) {
-                                      const std::int64_t i = begin / panels;
-                                      const std::int64_t next = std::min(end, (i + 1) * panels);
-                                      fn(static_cast<std::size_t>(i), begin - i * panels,
-                                         next - i * panels, worker);
-                                      begin = next;
-                                    }
-                                  });
+    ctx_.pool.parallel_for_guided(
+        std::ssize(wave) * panels, kPanelGrain, chunk_panels(wave, panels, largest),
+        [&](std::int64_t begin, std::int64_t end, int worker) {
+          while (begin < end) {
+            const std::int64_t i = begin / panels;
+            const std::int64_t next = std::min(end, (i + 1) * panels);
+            fn(static_cast<std::size_t>(i), begin - i * panels, next - i * panels, worker);
+            begin = next;
+          }
+        });
   }
 
   // Panels that a worker takes at once: `largest`, or fewer where one expert has so many of the
