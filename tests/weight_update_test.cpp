@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <mutex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -180,24 +181,32 @@ TEST_F(WeightUpdateErrors, NameWhatIsWrong) {
 }
 
 TEST_F(WeightUpdateErrors, NobodyMayRun) {
-  Collector collector(1);
-  GenerateRequest request;
-  request.prompt_token_ids = {1, 2, 3};
-  request.params.ignore_eos = true;
-  request.params.max_tokens = 60;
+  // Four at a time they need more steps than results may wait, so they cannot come to their end
+  // while the first token is handed out.
+  constexpr std::size_t kRequests = 12;
+  Collector collector(kRequests);
+  std::promise<void> submitted;
   std::promise<Status> status;
-  const auto sink = [&, told = false,
-                     take = collector.sink(0)](const RequestOutput& output) mutable {
-    if (!std::exchange(told, true)) status.set_value(engine_->update_weights(checkpoint_.own));
-    take(output);
-  };
-  ASSERT_TRUE(engine_->submit(std::move(request), sink).ok());
-  // While its first token is handed out a request cannot come to its end: results that wait are
-  // bounded.
-  const Status told = status.get_future().get();
-  collector.wait_for(1);
-  EXPECT_EQ(told.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(told.message(), HasSubstr("1 requests run or wait"));
+  std::once_flag told;
+  for (std::size_t i = 0; i < kRequests; ++i) {
+    GenerateRequest request;
+    request.prompt_token_ids = {1, 2, 3};
+    request.params.ignore_eos = true;
+    request.params.max_tokens = 60;
+    const auto sink = [&, take = collector.sink(i)](const RequestOutput& output) mutable {
+      std::call_once(told, [&] {
+        submitted.get_future().wait();
+        status.set_value(engine_->update_weights(checkpoint_.own));
+      });
+      take(output);
+    };
+    ASSERT_TRUE(engine_->submit(std::move(request), sink).ok());
+  }
+  submitted.set_value();
+  const Status refused = status.get_future().get();
+  collector.wait_for(kRequests);
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(refused.message(), HasSubstr("requests run or wait"));
 }
 
 TEST(WeightUpdateOfQuantized, IsRefused) {
