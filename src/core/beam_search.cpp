@@ -22,7 +22,7 @@ std::int64_t num_forks_to(std::span<const BeamSearch::Beam> beams) {
   std::vector<std::int32_t> parents;
   for (const BeamSearch::Beam& beam : beams) parents.push_back(beam.parent);
   std::ranges::sort(parents);
-  return static_cast<std::int64_t>(std::ranges::unique(parents).size());
+  return parents.end() - std::unique(parents.begin(), parents.end());  // those there twice
 }
 
 }  // namespace
