@@ -27,11 +27,15 @@ import urllib.request
 PIECE = 4 << 20
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 class Server:
     def __init__(self, options, folder, cache_bytes):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         command = [options.program, "serve", options.model, "--port", port, "--max-model-len", options.tokens + 2,
                    "--max-num-seqs", 2, "--kv-offload-path", folder, "--kv-offloading-size", options.size,
@@ -100,6 +104,18 @@ def read_rate(path, size):
         return done / (time.perf_counter() - begin)
 
 
+def prompt_of(num_tokens, which):
+    return [3 + (i * i * 7 + i * 3 + which * 13) % 1000 for i in range(num_tokens)]
+
+
+def report(result, as_json):
+    if as_json:
+        print(json.dumps(result, indent=1))
+        return
+    for name, value in result.items():
+        print(f"{name:<26} {value:,.4g}" if isinstance(value, float) else f"{name:<26} {value:,}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -116,7 +132,7 @@ def main():
     token_bytes = plan["kv_bytes_per_token"]
     # So that a prompt of a whole number of blocks and one token more fills the cache.
     cache_bytes = int(token_bytes * (options.tokens + 16))
-    prompts = [[3 + (i * i * 7 + i * 3 + k * 13) % 1000 for i in range(options.tokens + 1)] for k in (1, 2)]
+    prompts = [prompt_of(options.tokens + 1, which) for which in (1, 2)]
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         server = Server(options, folder, cache_bytes)
         firsts, computed = [], []
@@ -156,11 +172,7 @@ def main():
               "restore_bytes_per_s": statistics.median(speeds), "disk_bytes_per_s": statistics.median(rates),
               "share_of_disk": statistics.median(s / r for s, r in zip(speeds, rates)),
               "after_kill_s": after, "after_kill_found_tokens": cached_after}
-    if options.json:
-        print(json.dumps(result, indent=1))
-    else:
-        for name, value in result.items():
-            print(f"{name:<26} {value:,.4g}" if isinstance(value, float) else f"{name:<26} {value:,}")
+    report(result, options.json)
 
 
 if __name__ == "__main__":

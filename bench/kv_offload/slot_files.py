@@ -11,7 +11,6 @@ in the slot. Unlike blocks in Quire's files, a slot's file is written and read b
 import argparse
 import json
 import pathlib
-import socket
 import statistics
 import subprocess
 import tempfile
@@ -19,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 
-from restore import drop_copy
+from restore import drop_copy, free_port, prompt_of, report
 
 
 def call(url, body, timeout=3600):
@@ -30,9 +29,7 @@ def call(url, body, timeout=3600):
 
 
 def start(options, folder):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [options.program, "-m", options.model, "--port", port, "-c", options.tokens + 64, "-np", 1, "--slot-save-path", folder,
                "--no-webui", *options.flags]
     process = subprocess.Popen([str(each) for each in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -57,7 +54,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("flags", nargs="*", help="further flags of llama-server, after --")
     options = parser.parse_args()
-    prompt = [3 + (i * i * 7 + i * 3 + 13) % 1000 for i in range(options.tokens + 1)]
+    prompt = prompt_of(options.tokens + 1, 1)
     ask = {"prompt": prompt, "n_predict": 1, "temperature": 0, "cache_prompt": True, "id_slot": 0, "return_tokens": True}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         process, url = start(options, folder)
@@ -81,11 +78,7 @@ def main():
     result = {"tokens": options.tokens, "file_bytes": size, "computed_s": computed, "saved_s": saved,
               "restored_s": statistics.median(restored), "restored_tokens": told["n_restored"],
               "computed_again_tokens": answer["timings"]["prompt_n"], "times_sooner": computed / statistics.median(restored)}
-    if options.json:
-        print(json.dumps(result, indent=1))
-    else:
-        for name, value in result.items():
-            print(f"{name:<26} {value:,.4g}" if isinstance(value, float) else f"{name:<26} {value:,}")
+    report(result, options.json)
 
 
 if __name__ == "__main__":
