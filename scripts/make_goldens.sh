@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 all=(quant tiny_llama tiny_kquants tiny_compact quantized families pooling rope stories260k smollm2 gemma3_270m chat_template
-  tokenizer tokenizer_files sampling beam_search)
+  tokenizer tokenizer_files sampling beam_search host_names)
 goldens=("$@")
 [[ ${#goldens[@]} -gt 0 ]] || goldens=("${all[@]}")
 for golden in "${goldens[@]}"; do

@@ -23,9 +23,6 @@ VERBOSE = "--verbose" in sys.argv
 # What is refused: by keyword, how many schemas of the suite. 23 refer to schemas elsewhere, of which
 # nothing is fetched.
 SUITE_REFUSED = 30
-# Valid and yet not accepted: host names in Punycode, which would have to be decoded.
-SUITE_REJECTED = ("optional/format/hostname.json: validation of A-label (punycode)",)
-SUITE_REJECTED_INSTANCES = 15
 MASKBENCH_REFUSED = 14
 
 # Files of the suite whose tests contradict what is asserted here: `format` as a remark.
@@ -120,9 +117,7 @@ class Suite(unittest.TestCase):
         outcome = check(self.cases(lambda name: name not in REMARKS), "--order", "free")
         print("suite:", outcome)
         self.assertEqual(outcome.wrongly_accepted, [])
-        self.assertEqual([case for case in outcome.wrongly_rejected
-                          if not case[0].startswith(SUITE_REJECTED)], [])
-        self.assertLessEqual(len(outcome.wrongly_rejected), SUITE_REJECTED_INSTANCES)
+        self.assertEqual(outcome.wrongly_rejected, [])
         self.assertLessEqual(sum(outcome.refused.values()), SUITE_REFUSED)
 
     def test_format_as_a_remark(self):

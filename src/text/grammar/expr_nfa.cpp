@@ -63,6 +63,7 @@ Status ExprNfa::add(ExprId id, std::int32_t from, std::int32_t to, Nfa& nfa) {
     case GrammarExpr::Kind::kRule:
     case GrammarExpr::Kind::kToken:
     case GrammarExpr::Kind::kNamedToken:
+    case GrammarExpr::Kind::kOpen:
       return add_symbol_(expr, from, to, nfa);
     case GrammarExpr::Kind::kAutomaton:
       break;  // nothing but a rule's whole body, which needs no determinizing

@@ -30,7 +30,8 @@ ExprId GrammarBuilder::add(GrammarExpr expr) {
   }
   keep(budget_->tick());
   expr.is_regular = expr.kind != ExprKind::kRule && expr.kind != ExprKind::kToken &&
-                    expr.kind != ExprKind::kNamedToken && expr.kind != ExprKind::kAutomaton;
+                    expr.kind != ExprKind::kNamedToken && expr.kind != ExprKind::kOpen &&
+                    expr.kind != ExprKind::kAutomaton;
   for (const ExprId child : expr.children) {
     const GrammarExpr& part = grammar_.exprs[child];
     expr.is_regular = expr.is_regular && part.is_regular;
@@ -62,6 +63,13 @@ std::optional<std::uint32_t> GrammarBuilder::add_language(std::shared_ptr<const 
   if (!status_.ok()) return std::nullopt;
   grammar_.languages.push_back(std::move(dfa));
   return static_cast<std::uint32_t>(grammar_.languages.size() - 1);
+}
+
+ExprId GrammarBuilder::open(std::shared_ptr<const OpenAutomaton> automaton) {
+  grammar_.open.push_back(std::move(automaton));
+  return add({.kind = ExprKind::kOpen,
+              .index = static_cast<std::uint32_t>(grammar_.open.size() - 1),
+              .children = {}});
 }
 
 ExprId GrammarBuilder::seq(std::span<const ExprId> parts) {

@@ -25,6 +25,7 @@
 #include "text/grammar/char_set.h"
 #include "text/grammar/dfa.h"
 #include "text/grammar/limits.h"
+#include "text/grammar/open_automaton.h"
 
 namespace quire {
 
@@ -45,6 +46,7 @@ struct GrammarExpr {
     kToken,       // the one token `index`, an id, whose text does not count
     kGraph,       // a way from place 0 to place 1 through Grammar::graphs[index]
     kNamedToken,  // the one token whose text as published is Grammar::names[index]
+    kOpen,        // a text of Grammar::open[index]
     // A text that leads through Grammar::languages[index], whose column kFirstPartColumn + i is a
     // text of children[i], a rule. All of a rule's body.
     kAutomaton
@@ -77,6 +79,7 @@ struct GrammarRule {
 struct Grammar {
   std::vector<GrammarExpr> exprs;
   std::vector<std::shared_ptr<const Dfa>> languages;
+  std::vector<std::shared_ptr<const OpenAutomaton>> open;
   std::vector<std::string> names;
   std::vector<std::vector<GrammarEdge>> graphs;  // kGraph's children are the parts
   std::vector<GrammarRule> rules;
@@ -96,6 +99,8 @@ class GrammarBuilder {
   ExprId regular(Dfa dfa) { return regular(std::make_shared<const Dfa>(std::move(dfa))); }
   // One that others use too. Not null.
   ExprId regular(std::shared_ptr<const Dfa> dfa);
+  // Not null; not within what language_of() is asked for.
+  ExprId open(std::shared_ptr<const OpenAutomaton> automaton);
   ExprId seq(std::span<const ExprId> parts);
   ExprId seq(std::initializer_list<ExprId> parts) {
     return seq(std::span<const ExprId>(parts.begin(), parts.size()));

@@ -48,6 +48,9 @@ ExprId include_grammar(const Grammar& other, GrammarBuilder& builder) {
       case GrammarExpr::Kind::kNamedToken:
         exprs.push_back(builder.token(other.names[expr.index]));
         break;
+      case GrammarExpr::Kind::kOpen:
+        exprs.push_back(builder.open(other.open[expr.index]));
+        break;
       case GrammarExpr::Kind::kAutomaton:
         exprs.push_back(builder.empty());  // it is all of its rule
         break;

@@ -121,6 +121,13 @@ class ReferenceRecognizer {
         return ends_[{expr.index, at}];
       case GrammarExpr::Kind::kAutomaton:
         return ends_of_automaton(expr, at);
+      case GrammarExpr::Kind::kOpen: {
+        Ends result;
+        for (std::size_t size = 0; at + size <= text_.size(); ++size) {
+          if (grammar_->open[expr.index]->matches(text_.substr(at, size))) result.insert(at + size);
+        }
+        return result;
+      }
       case GrammarExpr::Kind::kToken:
       case GrammarExpr::Kind::kNamedToken:
         break;  // no text

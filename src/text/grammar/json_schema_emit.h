@@ -102,6 +102,7 @@ class SchemaEmitter {
   Result<ExprId> number(const NumberSet& numbers);
   // Between the quotes: texts of an automaton, or all but a few.
   Result<ExprId> regular_texts(const StringSet& texts);
+  Result<ExprId> listed_texts(const StringSet& texts);
 
   SchemaSpace* space_;
   GrammarBuilder* builder_;

@@ -118,6 +118,14 @@ Result<ExprId> SchemaEmitter::json_string(const StringSet& texts) {
 }
 
 Result<ExprId> SchemaEmitter::regular_texts(const StringSet& texts) {
+  if (texts.more().automaton == nullptr || !spelling_.outside.empty()) return listed_texts(texts);
+  const ExprId open = builder_->open(texts.more().automaton);
+  if (texts.spelled() != nullptr) return open;  // which has all of its texts
+  QUIRE_ASSIGN_OR_RETURN(const ExprId listed, listed_texts(texts));
+  return builder_->choice({listed, open});
+}
+
+Result<ExprId> SchemaEmitter::listed_texts(const StringSet& texts) {
   // So many states (times counts) are few enough for one automaton of bytes, which masks take less
   // time with.
   constexpr std::uint64_t kStatesInPlace = 256;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "text/grammar/fixed_dfa.h"
+#include "text/grammar/host_names.h"
 #include "text/grammar/json_schema_escapes.h"
 #include "text/grammar/regex.h"
 
@@ -202,7 +203,7 @@ constexpr auto kKnownFormats = std::to_array<KnownFormat>({
 Result<Dfa> language_of_format(const KnownFormat& format, GrammarBudget& budget) {
   QUIRE_ASSIGN_OR_RETURN(Dfa dfa, regex_to_dfa(format.pattern(), RegexOptions(), budget));
   if (format.name == "hostname") {
-    // "xn--" and what else is reserved so (RFC 5891, section 4.2.3.1) would have to be decoded.
+    // A-labels come besides; other labels with hyphens there are reserved (RFC 5890, 2.3.1).
     QUIRE_ASSIGN_OR_RETURN(const Dfa reserved,
                            regex_to_dfa("(.*\\.)?[^.]{2}--.*", RegexOptions(), budget));
     QUIRE_ASSIGN_OR_RETURN(dfa, dfa_difference(dfa, reserved, budget));
@@ -213,12 +214,26 @@ Result<Dfa> language_of_format(const KnownFormat& format, GrammarBudget& budget)
   return dfa;
 }
 
+// With A-labels, valid or not.
+constexpr std::string_view kALabelNames =
+    "([A-Za-z0-9-]+\\.)*[Xx][Nn]--[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*";
+
+OpenTexts open_host_names() {
+  OpenTexts texts;
+  texts.automaton = host_names();
+  texts.around = std::make_shared<const Dfa>(fixed_dfa(
+      [](GrammarBudget& budget) { return regex_to_dfa(kALabelNames, RegexOptions(), budget); }));
+  texts.max_length = 253;
+  return texts;
+}
+
 FormatLanguage make_format(const KnownFormat& format) {
   FormatLanguage made;
   made.meant = std::make_shared<const Dfa>(
       fixed_dfa([&](GrammarBudget& budget) { return language_of_format(format, budget); }));
   made.spelled = std::make_shared<const Dfa>(
       fixed_dfa([&](GrammarBudget& budget) { return json_spellings(*made.meant, budget); }));
+  if (format.name == "hostname") made.more = open_host_names();
   return made;
 }
 

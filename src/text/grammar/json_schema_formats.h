@@ -1,6 +1,7 @@
-// What `format` means, as regular languages. Sources: RFC 3339 (dates, times, durations in its
-// appendix A), 5321 and 6531 (email), 1123 and 5890 (host names), 2673 and 4291 (IP addresses),
-// 3986 and 3987 (URI, IRI), 4122 (UUID), 6570 (URI templates), 6901 (JSON pointers).
+// What `format` means, as regular languages, and host names besides (host_names.h). Sources: RFC
+// 3339 (dates, times, durations in its appendix A), 5321 and 6531 (email), 1123 and 5890 (host
+// names), 2673 and 4291 (IP addresses), 3986 and 3987 (URI, IRI), 4122 (UUID), 6570 (URI
+// templates), 6901 (JSON pointers).
 #pragma once
 
 #include <memory>
@@ -9,6 +10,7 @@
 
 #include "base/status.h"
 #include "text/grammar/dfa.h"
+#include "text/grammar/json_schema_sets.h"
 
 namespace quire {
 
@@ -16,6 +18,7 @@ namespace quire {
 struct FormatLanguage {
   std::shared_ptr<const Dfa> meant;
   std::shared_ptr<const Dfa> spelled;
+  OpenTexts more;
 };
 
 // Nullopt for a name that no draft gives a meaning; kUnimplemented for what is not kept.

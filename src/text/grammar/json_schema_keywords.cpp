@@ -115,7 +115,8 @@ Result<StringSet> space_format(const SchemaContext& schema, const json::value& f
                                  language.status().remedy());
   }
   const StringSet set =
-      *language ? StringSet::kept((**language).meant, (**language).spelled) : StringSet::all();
+      *language ? StringSet::kept((**language).meant, (**language).spelled, (**language).more)
+                : StringSet::all();
   schema.space->keep_set("format " + name, set);
   return set;
 }

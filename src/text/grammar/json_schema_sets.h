@@ -18,8 +18,16 @@
 #include "text/grammar/json_schema_decimal.h"
 #include "text/grammar/json_schema_number_values.h"
 #include "text/grammar/limits.h"
+#include "text/grammar/open_automaton.h"
 
 namespace quire {
+
+// Texts that a regular set has besides those of its automaton.
+struct OpenTexts {
+  std::shared_ptr<const OpenAutomaton> automaton;  // null: none; has those of the set's Dfa too
+  std::shared_ptr<const Dfa> around;               // has all that the set's Dfa does not have
+  std::uint32_t max_length = 0;
+};
 
 class StringSet {
  public:
@@ -33,7 +41,8 @@ class StringSet {
   static StringSet length(std::uint32_t min, std::optional<std::uint32_t> max);
   static StringSet regular(Dfa dfa);
   // One that is kept, with its JSON spellings (json_schema_escapes.h). Not empty, not all texts.
-  static StringSet kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled);
+  static StringSet kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled,
+                        OpenTexts more = {});
 
   Kind kind() const { return kind_; }
   bool is_all() const { return kind_ == Kind::kAllBut && texts_->empty(); }
@@ -46,11 +55,17 @@ class StringSet {
   const std::shared_ptr<const Dfa>& spelled() const {  // of automaton(); null if unknown
     return spelled_;
   }
+  // kRegular: what it has besides. Sets made from this one by anything but a union lack those
+  // texts, and so does a complement: each set has fewer texts than are meant rather than more.
+  const OpenTexts& more() const { return more_; }
   // kLength, kRegular.
   std::uint32_t min() const { return min_; }
   std::optional<std::uint32_t> max() const { return max_; }
   bool is_counted() const { return min_ > 0 || max_; }
+  // Without more().
   Result<Dfa> language(GrammarBudget& budget) const;
+  // More than it has rather than less.
+  Result<Dfa> language_around(GrammarBudget& budget) const;
 
   bool operator==(const StringSet& other) const;
 
@@ -62,9 +77,11 @@ class StringSet {
   std::shared_ptr<const std::vector<std::string>> texts_;
   friend Result<StringSet> of_length(const StringSet&, std::uint32_t, std::optional<std::uint32_t>,
                                      GrammarBudget&);
+  friend Result<StringSet> unite(const StringSet&, const StringSet&, GrammarBudget&);
 
   std::shared_ptr<const Dfa> dfa_;
   std::shared_ptr<const Dfa> spelled_;
+  OpenTexts more_;
   std::uint32_t min_ = 0;
   std::optional<std::uint32_t> max_;
 };

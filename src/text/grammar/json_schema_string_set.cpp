@@ -65,10 +65,12 @@ StringSet StringSet::regular(Dfa dfa) {
   return set;
 }
 
-StringSet StringSet::kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled) {
+StringSet StringSet::kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled,
+                          OpenTexts more) {
   StringSet set(Kind::kRegular);
   set.dfa_ = std::move(dfa);
   set.spelled_ = std::move(spelled);
+  set.more_ = std::move(more);
   return set;
 }
 
@@ -83,6 +85,7 @@ bool StringSet::contains(std::string_view text) const {
     case Kind::kRegular:
       break;
   }
+  if (more_.automaton != nullptr && more_.automaton->matches(text)) return true;
   return dfa_->matches(text) && has_length(text, min_, max_);
 }
 
@@ -106,10 +109,18 @@ Result<Dfa> StringSet::language(GrammarBudget& budget) const {
   return dfa_intersect(*dfa_, lengths, budget);
 }
 
+Result<Dfa> StringSet::language_around(GrammarBudget& budget) const {
+  QUIRE_ASSIGN_OR_RETURN(Dfa dfa, language(budget));
+  if (more_.automaton == nullptr) return dfa;
+  const std::vector<Dfa> parts = {std::move(dfa), *more_.around};
+  return dfa_union(parts, budget);
+}
+
 bool StringSet::operator==(const StringSet& other) const {
   if (kind_ != other.kind_) return false;
   if (kind_ == Kind::kLength || kind_ == Kind::kRegular) {
     if (min_ != other.min_ || max_ != other.max_) return false;
+    if (more_.automaton != other.more_.automaton) return false;
     return dfa_ == other.dfa_ || *dfa_ == *other.dfa_;
   }
   return texts_ == other.texts_ || *texts_ == *other.texts_;
@@ -136,6 +147,7 @@ Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudge
   if (a.kind() == Kind::kLength && b.kind() == Kind::kRegular) {
     return of_length(b, min, max, budget);
   }
+  if (a == b) return a;
   const bool counted = min > 0 || max;
   if (a.kind() == Kind::kRegular && b.kind() == Kind::kRegular && counted) {
     QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(a.automaton(), b.automaton(), budget));
@@ -153,10 +165,13 @@ Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
                             std::optional<std::uint32_t> max, GrammarBudget& budget) {
   QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
                          character_automaton(set.automaton(), budget));
+  const bool has_more = set.more_.automaton != nullptr;
+  if (has_more && min <= 1 && (!max || *max >= set.more_.max_length)) return set;
   if (max && *max < min) return StringSet::none();
   QUIRE_ASSIGN_OR_RETURN(const bool any, has_text_of_length(automaton, min, max, budget));
   if (!any) return StringSet::none();
   StringSet counted = set;
+  counted.more_ = {};
   counted.min_ = min <= shortest_rests(automaton)[0] ? 0 : min;
   counted.max_ = max;
   const std::optional<std::uint32_t> longest = longest_text(automaton);
@@ -179,7 +194,11 @@ Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& b
   QUIRE_ASSIGN_OR_RETURN(Dfa right, b.language(budget));
   const std::vector<Dfa> parts = {std::move(left), std::move(right)};
   QUIRE_ASSIGN_OR_RETURN(Dfa either, dfa_union(parts, budget));
-  return StringSet::regular(std::move(either));
+  StringSet set = StringSet::regular(std::move(either));
+  if (set.kind() == Kind::kRegular) {
+    set.more_ = a.more_.automaton != nullptr ? a.more_ : b.more_;
+  }
+  return set;
 }
 
 Result<StringSet> complement(const StringSet& set, GrammarBudget& budget) {
@@ -192,7 +211,7 @@ Result<StringSet> complement(const StringSet& set, GrammarBudget& budget) {
     if (set.min() == 0) return above;
     return unite(StringSet::length(0, set.min() - 1), above, budget);
   }
-  QUIRE_ASSIGN_OR_RETURN(const Dfa dfa, set.language(budget));
+  QUIRE_ASSIGN_OR_RETURN(const Dfa dfa, set.language_around(budget));
   QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_complement(dfa, budget));
   return StringSet::regular(std::move(rest));
 }
@@ -200,7 +219,8 @@ Result<StringSet> complement(const StringSet& set, GrammarBudget& budget) {
 Result<StringSet> difference(const StringSet& a, const StringSet& b, GrammarBudget& budget) {
   using Kind = StringSet::Kind;
   const bool automata = a.kind() == Kind::kRegular && !a.is_counted() &&
-                        b.kind() == Kind::kRegular && !b.is_counted();
+                        b.kind() == Kind::kRegular && !b.is_counted() &&
+                        b.more().automaton == nullptr;
   if (automata) {
     QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_difference(a.automaton(), b.automaton(), budget));
     return StringSet::regular(std::move(rest));

@@ -6,6 +6,7 @@
 
 #include "text/grammar/grammar_matcher.h"
 #include "text/grammar/index_by_key.h"
+#include "text/grammar/parse_free_tokens.h"
 
 namespace quire {
 
@@ -60,13 +61,18 @@ void ParseClosing::measure_states() {
     for (const auto& edge : automata.tokens[state]) add(state, edge.target, kNever);
     for (const auto& edge : automata.calls[state]) add(state, edge.target, edge.rule);
   }
-  const IndexByKey by_target(automata.num_states(), targets);
+  const std::size_t num_states = automata.num_states() + automata.open.size();
+  const IndexByKey by_target(num_states, targets);
   const IndexByKey by_callee(num_rules + std::size_t{1}, callees);
   using Entry = std::pair<std::uint32_t, std::uint32_t>;  // bytes, state
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-  state_bytes_.assign(automata.num_states(), kNever);
+  state_bytes_.assign(num_states, kNever);
   for (std::uint32_t state = 0; state < automata.num_states(); ++state) {
     if (automata.accepting[state]) queue.push({0, state});
+  }
+  for (const RuleAutomata::OpenRule& open : automata.open) {
+    const std::uint32_t start = automata.rules[open.rule].start;
+    queue.push({bytes_to_rule_end(start), start});
   }
   const auto offer = [&](const Edge& edge) {
     if (state_bytes_[edge.from] != kNever) return;
@@ -81,7 +87,7 @@ void ParseClosing::measure_states() {
     if (state_bytes_[state] != kNever) continue;
     state_bytes_[state] = value;
     for (const std::uint32_t edge : by_target.of(state)) offer(edges[edge]);
-    const std::uint32_t rule = automata.rule_of[state];
+    const std::uint32_t rule = store_.rule_of(state);
     if (automata.rules[rule].start != state) continue;
     for (const std::uint32_t edge : by_callee.of(rule)) offer(edges[edge]);
   }
@@ -97,11 +103,16 @@ ParseClosing::Place& ParseClosing::place(ParseSetId set) {
   return places_[set];
 }
 
+std::uint32_t ParseClosing::bytes_to_rule_end(std::uint32_t state) const {
+  const OpenStates& open = store_.open_;
+  if (!open.has(state)) return state_bytes_[state];
+  return static_cast<std::uint32_t>(open.automaton(state).way_out(open.value(state)).size());
+}
+
 // From where `item` is, were it in `state`.
 std::uint32_t ParseClosing::bytes_behind(const ParseStore::Item& item, std::uint32_t state) {
-  const RuleAutomata& automata = *store_.automata_;
-  if (!store_.fits(store_.depth_of(item), automata.height[state])) return kNever;
-  return plus(state_bytes_[state], behind_rule(item.origin, automata.rule_of[state]));
+  if (!store_.fits(store_.depth_of(item), store_.height(state))) return kNever;
+  return plus(bytes_to_rule_end(state), behind_rule(item.origin, store_.rule_of(state)));
 }
 
 std::uint32_t ParseClosing::behind_rule(ParseSetId origin, std::uint32_t rule) {
@@ -121,7 +132,7 @@ void ParseClosing::find_callers(ParseSetId set) {
   for (bool changed = true; changed;) {
     changed = false;
     for (const ParseStore::Item& item : items) {
-      for (const RuleAutomata::CallEdge& call : store_.automata_->calls[item.state]) {
+      for (const RuleAutomata::CallEdge& call : store_.calls_of(item.state)) {
         const std::uint32_t bytes = bytes_behind(item, call.target);
         if (bytes == kNever) continue;
         const auto known = std::ranges::find(found, call.rule, &RuleBytes::first);
@@ -153,17 +164,25 @@ std::uint32_t ParseClosing::bytes_to_end(ParseSetId set) {
 
 ParseClosing::Step ParseClosing::find_step(ParseSetId set) {
   if (place(set).step) return *place(set).step;
-  const RuleAutomata& automata = *store_.automata_;
   const std::uint32_t least = bytes_to_end(set);
   std::optional<std::uint8_t> byte;
   std::optional<TokenId> token;
   for (const ParseStore::Item& item : store_.items_of(set)) {
-    for (const RuleAutomata::ByteEdge& edge : automata.bytes[item.state]) {
-      if (plus(1, bytes_behind(item, edge.target)) != least) continue;
-      const std::uint8_t first = first_ranked(edge.first, edge.last);
+    const auto offer = [&](std::uint8_t first, std::uint32_t target) {
+      if (plus(1, bytes_behind(item, target)) != least) return;
       if (!byte || rank_of(first) < rank_of(*byte)) byte = first;
+    };
+    if (store_.open_.has(item.state)) {
+      const std::string way =
+          store_.open_.automaton(item.state).way_out(store_.open_.value(item.state));
+      if (way.empty()) continue;
+      const auto first = static_cast<std::uint8_t>(way[0]);
+      offer(first, store_.open_.next(item.state, first));
     }
-    for (const RuleAutomata::TokenEdge& edge : automata.tokens[item.state]) {
+    for (const RuleAutomata::ByteEdge& edge : store_.bytes_of(item.state)) {
+      offer(first_ranked(edge.first, edge.last), edge.target);
+    }
+    for (const RuleAutomata::TokenEdge& edge : store_.tokens_of(item.state)) {
       if (plus(1, bytes_behind(item, edge.target)) != least) continue;
       if (!token || edge.token < *token) token = edge.token;
     }
@@ -228,6 +247,36 @@ std::uint32_t ParseClosing::tokens_to_end(ParseSetId set) {
   return *place(set).tokens;
 }
 
+// The first bytes of the closing text, at most `most`.
+std::string ParseClosing::closing_text(ParseSetId set, std::size_t most) {
+  std::string text;
+  while (text.size() < most && bytes_to_end(set) > 0) {
+    const Step step = find_step(set);
+    if (step.next == ParseStore::kDead || step.is_token) break;
+    text += static_cast<char>(step.byte);
+    set = step.next;
+  }
+  return text;
+}
+
+// Calls visit(token, the tokens behind it, at most) for those that may follow a free item.
+template <typename Visit>
+Status ParseClosing::each_free_token(ParseSetId set, const ParseStore::Item& item, Visit visit) {
+  const std::uint32_t most_bytes = plus(store_.open_.automaton(item.state).max_way_out(),
+                                        behind_rule(item.origin, store_.rule_of(item.state)));
+  const std::string closing = closing_text(set, store_.vocabulary_->trie().max_depth());
+  store_.each_free_token(item, [&](TokenId token, ParseSetId behind) {
+    if (behind != ParseStore::kNone) {
+      visit(token, tokens_to_end(behind));
+      return;
+    }
+    const std::string_view bytes = store_.vocabulary_->bytes(token);
+    visit(token, closing.starts_with(bytes) ? tokens_to_end(store_.next(set, bytes)) : most_bytes);
+  });
+  if (store_.is_overfull()) return store_.overfull();
+  return store_.take_error();
+}
+
 // Calls visit(token, the set behind it) for those of `words` that are not the end.
 template <typename Visit>
 Status ParseClosing::each_token(ParseSetId set, std::span<const std::uint32_t> words, Visit visit) {
@@ -271,17 +320,22 @@ Status ParseClosing::keep_closable(ParseSetId set, std::uint32_t most,
                                    std::span<std::uint32_t> words) {
   if (place(set).farthest && *place(set).farthest <= most) return {};
   std::uint32_t farthest = 0;
-  std::vector<TokenId> beyond;
-  QUIRE_RETURN_IF_ERROR(each_token(set, words, [&](TokenId token, ParseSetId next) {
-    const std::uint32_t tokens = tokens_to_end(next);
+  std::vector<std::uint32_t> within(words.size(), 0);
+  std::vector<std::uint32_t> beyond(words.size(), 0);
+  const auto sort = [&](TokenId token, std::uint32_t tokens) {
     farthest = std::max(farthest, tokens);
-    if (tokens > most) beyond.push_back(token);
-  }));
-  place(set).farthest = farthest;
-  for (const TokenId token : beyond) {
     const auto id = static_cast<std::size_t>(token);
-    words[id / 32] &= ~(std::uint32_t{1} << (id % 32));
+    (tokens > most ? beyond : within)[id / 32] |= std::uint32_t{1} << (id % 32);
+  };
+  const std::vector<ParseStore::Item> free = store_.free_items(set);
+  for (const ParseStore::Item& item : free) {
+    QUIRE_RETURN_IF_ERROR(each_free_token(set, item, sort));
   }
+  const ParseSetId others = free.empty() ? set : store_.without_free_items(set);
+  QUIRE_RETURN_IF_ERROR(each_token(
+      others, words, [&](TokenId token, ParseSetId next) { sort(token, tokens_to_end(next)); }));
+  place(set).farthest = farthest;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] &= ~(beyond[i] & ~within[i]);
   return {};
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -59,9 +60,13 @@ class ParseClosing {
   std::uint32_t behind_rule(ParseSetId origin, std::uint32_t rule);
   void find_callers(ParseSetId set);
   std::uint32_t bytes_to_end(ParseSetId set);
+  std::uint32_t bytes_to_rule_end(std::uint32_t state) const;
   std::uint32_t bytes_behind(const ParseStore::Item& item, std::uint32_t state);
   Step find_step(ParseSetId set);
   std::uint32_t split(ParseSetId set);
+  std::string closing_text(ParseSetId set, std::size_t most);
+  template <typename Visit>
+  Status each_free_token(ParseSetId set, const ParseStore::Item& item, Visit visit);
   template <typename Visit>
   Status each_token(ParseSetId set, std::span<const std::uint32_t> words, Visit visit);
 

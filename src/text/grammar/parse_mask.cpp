@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "text/grammar/parse_free_tokens.h"
 #include "text/grammar/parse_store.h"
 
 namespace quire {
@@ -16,6 +17,11 @@ constexpr std::size_t kFewMaskTokens = 256;
 constexpr std::size_t kMaxPlaces = 512;
 // Of a state that calls more rules, a slice looks at its own bytes alone.
 constexpr std::size_t kMaxSliceCalls = 8;
+
+void allow(TokenId token, std::span<std::uint32_t> words) {
+  const auto id = static_cast<std::size_t>(token);
+  words[id / 32] |= std::uint32_t{1} << (id % 32);
+}
 
 }  // namespace
 
@@ -31,7 +37,7 @@ std::span<const ParseStore::SliceEdge> ParseStore::slice_edges(const SlicePlace&
   const std::span<const RuleAutomata::CallEdge> calls = automata_->calls[place.state];
   if (!begins || calls.empty() || calls.size() > kMaxSliceCalls) return slice_edges_;
   for (const RuleAutomata::CallEdge& call : calls) {
-    for (const RuleAutomata::ByteEdge& edge : automata_->bytes[automata_->rules[call.rule].start]) {
+    for (const RuleAutomata::ByteEdge& edge : bytes_of(automata_->rules[call.rule].start)) {
       slice_edges_.push_back({edge.first, edge.last, edge.target, call.target});
     }
   }
@@ -106,7 +112,7 @@ const TokenSlice::Part* ParseStore::best_part(ParseSetId set) {
   const TokenSlice::Part* best = nullptr;
   for (const Item& item : items_of(set)) {
     // A slice looks at bytes alone, and not at whether max_depth allows what has to follow them.
-    if (automata_->bytes[item.state].empty() && automata_->calls[item.state].empty()) continue;
+    if (bytes_of(item.state).empty() && calls_of(item.state).empty()) continue;
     if (!fits(depth_of(item) + 1, automata_->max_height)) continue;
     for (std::size_t slice = 0; slice < reach_.size(); ++slice) {
       const std::uint8_t reach = slice_reach(item.state, slice);
@@ -133,14 +139,53 @@ void ParseStore::walk(ParseSetId set, const TokenTrie& trie, std::span<std::uint
     ++i;
     if (node.token < 0) continue;
     if (is_overfull()) break;
-    const auto id = static_cast<std::size_t>(node.token);
-    words[id / 32] |= std::uint32_t{1} << (id % 32);
+    allow(node.token, words);
     if (!trie.has_alike()) continue;
-    for (const auto& [token, other] : trie.alike(node.token)) {
-      const auto alike = static_cast<std::size_t>(other);
-      words[alike / 32] |= std::uint32_t{1} << (alike % 32);
-    }
+    for (const auto& [token, other] : trie.alike(node.token)) allow(other, words);
   }
+}
+
+void ParseStore::walk_all(ParseSetId set, std::span<std::uint32_t> words) {
+  if (const TokenSlice::Part* part = best_part(set)) {
+    std::copy(part->mask.begin(), part->mask.end(), words.begin());
+    walk(set, part->rest, words);
+  } else {
+    std::fill(words.begin(), words.end(), 0);
+    walk(set, vocabulary_->trie(), words);
+  }
+}
+
+std::vector<ParseStore::Item> ParseStore::free_items(ParseSetId set) const {
+  std::vector<Item> free;
+  for (const Item& item : items_of(set)) {
+    if (!open_.has(item.state)) continue;
+    const OpenAutomaton& automaton = open_.automaton(item.state);
+    if (automaton.free_bytes(open_.value(item.state)) > 0) free.push_back(item);
+  }
+  return free;
+}
+
+ParseSetId ParseStore::without_free_items(ParseSetId set) {
+  const std::vector<Item> free = free_items(set);
+  kernel_.clear();
+  for (const Item& item : items_of(set)) {
+    if (std::find(free.begin(), free.end(), item) == free.end()) kernel_.push_back(item);
+  }
+  return intern(kernel_);
+}
+
+// kDead where the bytes are not all that may be free, and the automaton does not end behind them:
+// no other byte may follow then.
+ParseSetId ParseStore::behind_free_bytes(const Item& item, std::string_view bytes, bool are_all) {
+  const OpenAutomaton& automaton = open_.automaton(item.state);
+  std::optional<std::string> value = std::string(open_.value(item.state));
+  for (const char byte : bytes) {
+    value = automaton.next(*value, static_cast<std::uint8_t>(byte));
+    if (!value) return kDead;
+  }
+  if (!are_all && !automaton.accepts(*value)) return kDead;
+  kernel_ = {{open_.state_of(item.state, *std::move(value)), item.origin}};
+  return intern(kernel_);
 }
 
 void ParseStore::keep_mask(ParseSetId set, std::span<const std::uint32_t> words) {
@@ -174,20 +219,14 @@ Status ParseStore::overfull() const {
 
 Status ParseStore::fill_mask(ParseSetId set, std::span<std::uint32_t> words) {
   if (sets_[set].mask == kNone) {
-    if (const TokenSlice::Part* part = best_part(set)) {
-      std::copy(part->mask.begin(), part->mask.end(), words.begin());
-      walk(set, part->rest, words);
-    } else {
-      std::fill(words.begin(), words.end(), 0);
-      walk(set, vocabulary_->trie(), words);
+    const std::vector<Item> free = free_items(set);
+    walk_all(free.empty() ? set : without_free_items(set), words);
+    for (const Item& item : free) {
+      each_free_token(item, [&](TokenId token, ParseSetId) { allow(token, words); });
     }
-    const auto allow = [&](TokenId token) {
-      const auto id = static_cast<std::size_t>(token);
-      words[id / 32] |= std::uint32_t{1} << (id % 32);
-    };
-    for (const TokenId token : next_tokens(set)) allow(token);
+    for (const TokenId token : next_tokens(set)) allow(token, words);
     if (can_end(set)) {
-      for (const TokenId token : vocabulary_->end_ids()) allow(token);
+      for (const TokenId token : vocabulary_->end_ids()) allow(token, words);
     }
     QUIRE_RETURN_IF_ERROR(take_error());
     if (is_overfull()) return overfull();
@@ -200,10 +239,7 @@ Status ParseStore::fill_mask(ParseSetId set, std::span<std::uint32_t> words) {
     return {};
   }
   std::fill(words.begin(), words.end(), 0);
-  for (const TokenId token : mask.tokens) {
-    const auto id = static_cast<std::size_t>(token);
-    words[id / 32] |= std::uint32_t{1} << (id % 32);
-  }
+  for (const TokenId token : mask.tokens) allow(token, words);
   return {};
 }
 

@@ -26,6 +26,7 @@ ParseStore::ParseStore(const RuleAutomata& automata, const GrammarVocabulary& vo
     : automata_(&automata),
       vocabulary_(&vocabulary),
       limits_(&limits),
+      open_(automata),
       table_(kFirstTableSize, kDead),
       reach_(vocabulary.slices().size()) {
   sets_.emplace_back();  // kDead
@@ -58,10 +59,7 @@ void ParseStore::grow_table() {
 }
 
 void ParseStore::take_back_ends(std::vector<Item>& kernel) {
-  const RuleAutomata& automata = *automata_;
-  const auto ends = [&](const Item& item) {
-    return automata.accepting[item.state] && item.origin != kDead;
-  };
+  const auto ends = [&](const Item& item) { return item.origin != kDead && accepts(item.state); };
   if (std::none_of(kernel.begin(), kernel.end(), ends)) return;
   load_closure(kernel);
   complete();
@@ -155,13 +153,13 @@ bool ParseStore::complete() {
   bool can_end = false;
   for (std::size_t i = 0; i < closure_.size() && !is_too_ambiguous(); ++i) {
     const Item item = closure_[i];
-    if (automata.accepting[item.state]) {
+    if (accepts(item.state)) {
       if (item.origin == kDead) {
         can_end = true;
       } else {
-        const std::uint32_t rule = automata.rule_of[item.state];
+        const std::uint32_t rule = rule_of(item.state);
         for (const Item& caller : items_of(item.origin)) {
-          for (const RuleAutomata::CallEdge& call : automata.calls[caller.state]) {
+          for (const RuleAutomata::CallEdge& call : calls_of(caller.state)) {
             if (call.rule == rule && fits(depth_of(caller), automata.height[call.target])) {
               add_item({call.target, caller.origin});
             }
@@ -169,7 +167,7 @@ bool ParseStore::complete() {
         }
       }
     }
-    for (const RuleAutomata::CallEdge& call : automata.calls[item.state]) {
+    for (const RuleAutomata::CallEdge& call : calls_of(item.state)) {
       if (automata.rules[call.rule].nullable &&
           fits(depth_of(item), automata.height[call.target])) {
         add_item({call.target, item.origin});
@@ -188,12 +186,12 @@ void ParseStore::close_newest() {
   // called, so that a row of calls does not get deeper from one to the next.
   std::uint32_t depth = 0;
   for (const Item& item : closure_) {
-    if (!automata.calls[item.state].empty()) depth = std::max(depth, depth_of(item));
+    if (!calls_of(item.state).empty()) depth = std::max(depth, depth_of(item));
   }
   sets_[self].depth = depth;
   for (std::size_t i = 0; i < closure_.size() && !is_too_ambiguous(); ++i) {
     const Item item = closure_[i];
-    for (const RuleAutomata::CallEdge& call : automata.calls[item.state]) {
+    for (const RuleAutomata::CallEdge& call : calls_of(item.state)) {
       const RuleAutomata::Rule& rule = automata.rules[call.rule];
       // What is begun has to be brought to its end within the limit, the rule and what follows it.
       if (!fits(depth_of(item), automata.height[call.target])) continue;
@@ -215,9 +213,9 @@ ParseSetId ParseStore::find_next(ParseSetId set, std::uint8_t byte_class) {
   const std::uint8_t byte = automata_->class_member[byte_class];
   kernel_.clear();
   for (const Item& item : items_of(set)) {
-    const std::uint32_t target = automata_->next(item.state, byte);
+    const std::uint32_t target = next_state(item.state, byte);
     if (target == RuleAutomata::kNever) continue;
-    if (fits(depth_of(item), automata_->height[target])) kernel_.push_back({target, item.origin});
+    if (fits(depth_of(item), height(target))) kernel_.push_back({target, item.origin});
   }
   const ParseSetId found = intern(kernel_);
   if (sets_[set].row == kNone) {
@@ -242,7 +240,7 @@ ParseSetId ParseStore::next_token(ParseSetId set, TokenId token) {
   const ParseSetId by_bytes = bytes.empty() ? kDead : next(set, bytes);
   kernel_.clear();
   for (const Item& item : items_of(set)) {
-    for (const RuleAutomata::TokenEdge& edge : automata_->tokens[item.state]) {
+    for (const RuleAutomata::TokenEdge& edge : tokens_of(item.state)) {
       if (edge.token != token) continue;
       if (!fits(depth_of(item), automata_->height[edge.target])) continue;
       kernel_.push_back({edge.target, item.origin});
@@ -258,15 +256,20 @@ ParseSetId ParseStore::next_token(ParseSetId set, TokenId token) {
 
 ParseStore::NextBytes ParseStore::next_bytes(ParseSetId set) const {
   NextBytes result;
+  const auto add = [&](std::uint8_t first, std::uint8_t last) {
+    const bool same = result.count == 0 || (result.count == 1 && result.byte == first);
+    result = {same && first == last ? 1 : 2, first};
+  };
   for (const Item& item : items_of(set)) {
-    for (const RuleAutomata::ByteEdge& edge : automata_->bytes[item.state]) {
-      if (!fits(depth_of(item), automata_->height[edge.target])) continue;
-      if (edge.first != edge.last || (result.count > 0 && result.byte != edge.first)) {
-        result.count = 2;
-        return result;
+    if (open_.has(item.state)) {
+      for (const char c : open_.next_bytes(item.state, 2)) {
+        add(static_cast<std::uint8_t>(c), static_cast<std::uint8_t>(c));
       }
-      result = {1, edge.first};
     }
+    for (const RuleAutomata::ByteEdge& edge : bytes_of(item.state)) {
+      if (fits(depth_of(item), automata_->height[edge.target])) add(edge.first, edge.last);
+    }
+    if (result.count == 2) break;
   }
   return result;
 }
@@ -274,7 +277,7 @@ ParseStore::NextBytes ParseStore::next_bytes(ParseSetId set) const {
 std::vector<TokenId> ParseStore::next_tokens(ParseSetId set) const {
   std::vector<TokenId> tokens;
   for (const Item& item : items_of(set)) {
-    for (const RuleAutomata::TokenEdge& edge : automata_->tokens[item.state]) {
+    for (const RuleAutomata::TokenEdge& edge : tokens_of(item.state)) {
       if (fits(depth_of(item), automata_->height[edge.target])) tokens.push_back(edge.token);
     }
   }
@@ -304,7 +307,7 @@ std::vector<ParseSetId> ParseStore::adopt(const ParseStore& other,
     if (set == kDead || here[set] != kDead) continue;
     std::vector<Item> kernel;
     for (const Item& item : other.kernel_of(set)) {
-      kernel.push_back({item.state, here[item.origin]});
+      kernel.push_back({open_.adopt(other.open_, item.state), here[item.origin]});
     }
     here[set] = intern(kernel);
   }

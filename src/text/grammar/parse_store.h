@@ -23,6 +23,7 @@
 #include "base/status.h"
 #include "text/grammar/grammar_vocabulary.h"
 #include "text/grammar/limits.h"
+#include "text/grammar/open_states.h"
 #include "text/grammar/rule_automata.h"
 
 namespace quire {
@@ -68,7 +69,7 @@ class ParseStore {
   ParseClosing& closing();
 
   // Whether it should be left for a fresh one.
-  bool is_full() const { return bytes_ > limits_->max_cache_bytes || has_failed_; }
+  bool is_full() const { return used() > limits_->max_cache_bytes || has_failed_; }
   // Why sets are missing since the last call, if they are; results since are to be thrown away.
   Status take_error();
 
@@ -128,8 +129,35 @@ class ParseStore {
   // In place of rules that end here what follows them where they were called.
   void take_back_ends(std::vector<Item>& kernel);
   bool leads_on(const Item& item) const {
+    if (open_.has(item.state)) return open_.leads_on(item.state);
     return !automata_->bytes[item.state].empty() || !automata_->calls[item.state].empty() ||
            !automata_->tokens[item.state].empty();
+  }
+
+  // What RuleAutomata says of a state, of those of open automata too.
+  std::uint32_t next_state(std::uint32_t state, std::uint8_t byte) {
+    return open_.has(state) ? open_.next(state, byte) : automata_->next(state, byte);
+  }
+  bool accepts(std::uint32_t state) {
+    return open_.has(state) ? open_.accepts(state) : automata_->accepting[state];
+  }
+  std::uint32_t rule_of(std::uint32_t state) const {
+    return open_.has(state) ? open_.rule_of(state) : automata_->rule_of[state];
+  }
+  std::uint32_t height(std::uint32_t state) const {
+    return open_.has(state) ? 0 : automata_->height[state];
+  }
+  std::span<const RuleAutomata::ByteEdge> bytes_of(std::uint32_t state) const {
+    if (open_.has(state)) return {};
+    return automata_->bytes[state];
+  }
+  std::span<const RuleAutomata::CallEdge> calls_of(std::uint32_t state) const {
+    if (open_.has(state)) return {};
+    return automata_->calls[state];
+  }
+  std::span<const RuleAutomata::TokenEdge> tokens_of(std::uint32_t state) const {
+    if (open_.has(state)) return {};
+    return automata_->tokens[state];
   }
   // Whether closure_ has more items than there may be; it is cleared then, and error_ says so.
   bool is_too_ambiguous();
@@ -162,9 +190,20 @@ class ParseStore {
   // one.
   std::uint8_t slice_reach(std::uint32_t state, std::size_t slice);
   void walk(ParseSetId set, const TokenTrie& trie, std::span<std::uint32_t> words);
+  void walk_all(ParseSetId set, std::span<std::uint32_t> words);
+  // Those of a set's items that are open automata's and may be followed by any free bytes.
+  std::vector<Item> free_items(ParseSetId set) const;
+  // The set of the other items.
+  ParseSetId without_free_items(ParseSetId set);
+  // Calls visit(token, set) for each token that may follow a free item, with the set behind it;
+  // kNone where it is of free bytes alone, for which no sets are made.
+  template <typename Visit>
+  void each_free_token(const Item& item, Visit visit);
+  ParseSetId behind_free_bytes(const Item& item, std::string_view bytes, bool are_all);
   void keep_mask(ParseSetId set, std::span<const std::uint32_t> words);
   // What one mask may take at most is taken.
-  bool is_overfull() const { return bytes_ > 2 * limits_->max_cache_bytes; }
+  bool is_overfull() const { return used() > 2 * limits_->max_cache_bytes; }
+  std::size_t used() const { return bytes_ + open_.bytes(); }
   Status overfull() const;
 
   const RuleAutomata* automata_;
@@ -172,6 +211,7 @@ class ParseStore {
   const GrammarLimits* limits_;
   std::mutex mutex_;
 
+  OpenStates open_;
   std::vector<Set> sets_;
   std::vector<Item> pool_;
   std::vector<ParseSetId> rows_;

@@ -200,6 +200,12 @@ void find_classes(RuleAutomata& automata) {
     begins[edge.first] = true;
     begins[edge.last + std::size_t{1}] = true;
   }
+  for (const RuleAutomata::OpenRule& open : automata.open) {
+    for (const char byte : open.automaton->alphabet()) {
+      const auto value = static_cast<unsigned char>(byte);
+      begins[value] = begins[value + std::size_t{1}] = true;
+    }
+  }
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (begins[byte]) automata.class_member.push_back(static_cast<std::uint8_t>(byte));
     automata.class_of[byte] = static_cast<std::uint8_t>(automata.class_member.size() - 1);
@@ -233,6 +239,10 @@ Result<RuleAutomata> make_rule_automata(const RuleDfas& dfas, GrammarBudget& bud
   for (std::uint32_t rule = 0; rule < dfas.rules.size(); ++rule) {
     add_states(facts, rule, automata);
     QUIRE_RETURN_IF_ERROR(budget.tick(facts.dfa(rule).num_edges()));
+  }
+  automata.open = dfas.open;
+  for (std::uint32_t i = 0; i < automata.open.size(); ++i) {
+    automata.rules[automata.open[i].rule].start = facts.num_states + i;
   }
   find_classes(automata);
   automata.rule_of = std::move(facts.rule_of);

@@ -13,6 +13,7 @@
 #include "text/grammar/grammar.h"
 #include "text/grammar/grammar_vocabulary.h"
 #include "text/grammar/limits.h"
+#include "text/grammar/open_automaton.h"
 
 namespace quire {
 
@@ -61,8 +62,16 @@ struct RuleAutomata {
     bool nullable = false;
   };
 
+  // A rule whose states are made as texts come to them (open_states.h): the start of the one at
+  // index i here is num_states() + i.
+  struct OpenRule {
+    std::uint32_t rule = 0;
+    std::shared_ptr<const OpenAutomaton> automaton;
+  };
+
   std::vector<Rule> rules;
   std::uint32_t root = 0;
+  std::vector<OpenRule> open;
 
   Rows<ByteEdge> bytes;    // by state, sorted
   Rows<CallEdge> calls;    // by state
@@ -95,6 +104,8 @@ inline constexpr std::uint32_t kFirstTokenColumn = std::uint32_t{1} << 24;
 struct RuleDfas {
   std::vector<std::shared_ptr<const Dfa>> rules;
   std::uint32_t root = 0;
+  // Rules that are open automata; a byte stands for them in `rules`.
+  std::vector<RuleAutomata::OpenRule> open;
 };
 
 // Small rules become part of those that use them, rules that call themselves first or last become

@@ -98,6 +98,9 @@ class RuleDfaMaker {
       dfas_.rules[column_[rule]] = std::move(made_[rule]);
     }
     for (auto& [hash, part] : large_parts_) dfas_.rules[part.column] = std::move(part.dfa);
+    for (const auto& open : dfas_.open) {
+      dfas_.rules[open.rule] = std::make_shared<const Dfa>(Dfa::any_byte());
+    }
     dfas_.root = column_[grammar_->root];
     return std::move(dfas_);
   }
@@ -242,9 +245,18 @@ class RuleDfaMaker {
     return looping.determinize(0, end(), *budget_);
   }
 
+  std::uint32_t open_column(const std::shared_ptr<const OpenAutomaton>& automaton) {
+    const auto known = std::ranges::find(dfas_.open, automaton, &RuleAutomata::OpenRule::automaton);
+    if (known != dfas_.open.end()) return known->rule;
+    dfas_.open.push_back({num_columns_, automaton});
+    return num_columns_++;
+  }
+
   Status add_symbol(const GrammarExpr& expr, std::int32_t from, std::int32_t to, Nfa& nfa) {
     std::uint32_t column = 0;
-    if (expr.kind == GrammarExpr::Kind::kRule) {
+    if (expr.kind == GrammarExpr::Kind::kOpen) {
+      column = kFirstRuleColumn + open_column(grammar_->open[expr.index]);
+    } else if (expr.kind == GrammarExpr::Kind::kRule) {
       if (inlined_[expr.index]) {
         nfa.add_dfa(*made_[expr.index], from, to);
         return {};
