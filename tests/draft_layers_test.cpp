@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "draft/token_tree.h"
 #include "engine/draft_model_parts.h"
 #include "kernels/cpu_device.h"
 #include "support/test_models.h"
@@ -24,12 +25,18 @@ constexpr RequestId kId = 7;
 struct Golden {
   std::vector<TokenId> token_ids;
   std::size_t num_prompt = 0;
-  std::vector<std::vector<TokenId>> guesses;  // of each position after the prompt
+  // Of each position after the prompt: a chain, or two choices of each head.
+  std::vector<std::vector<TokenId>> guesses;
 };
 
+// One after the other, where they are lists of lists.
 std::vector<TokenId> ids_of(const json::value& list) {
   std::vector<TokenId> ids;
-  for (const json::value& id : list.as_array()) ids.push_back(id.to_number<TokenId>());
+  for (const json::value& id : list.as_array()) {
+    const std::vector<TokenId> parts =
+        id.is_array() ? ids_of(id) : std::vector{id.to_number<TokenId>()};
+    ids.insert(ids.end(), parts.begin(), parts.end());
+  }
   return ids;
 }
 
@@ -64,6 +71,27 @@ std::vector<Kind> kinds() {
   return all;
 }
 
+std::vector<std::int32_t> tree_of(const char* text) {
+  return parse_token_tree(json::value(text), "tree").value();
+}
+
+// All choices of four heads, but not on every path.
+constexpr const char* kMedusaTree =
+    "[(0,), (0, 0), (1,), (0, 1), (0, 0, 0), (1, 0), (0, 0, 0, 0), (0, 0, 1), (0, 0, 0, 1)]";
+
+std::vector<Kind> medusa_kinds() {
+  std::vector<Kind> all;
+  for (const char* name : {"llama_medusa", "llama_medusa_vllm"}) {
+    all.push_back({name,
+                   family_model("llama", "hf"),
+                   {.method = SpeculativeMethod::kMedusa,
+                    .num_speculative_tokens = 9,
+                    .model = family_model(name, "hf"),
+                    .token_tree = tree_of(kMedusaTree)}});
+  }
+  return all;
+}
+
 ModelRunnerConfig runner_config(std::int64_t max_num_batched_tokens, StateRows states) {
   ModelRunnerConfig config;
   config.num_blocks = 64;
@@ -93,7 +121,8 @@ class Steps {
     runner_ = ModelRunner::create(*model_, device_, runner_config(96, StateRows::kFinal)).value();
     const DraftSizes sizes = {.runner = runner_config(draft_rows, StateRows::kLast),
                               .kv_groups = {KvGroup{}}};
-    drafter_ = load_draft_model(**draft, sizes, *model_, device_).value();
+    drafter_ =
+        load_draft_model(**draft, sizes, kind.speculation.token_tree, *model_, device_).value();
     SamplingParams params;
     params.temperature = 0;
     params.ignore_eos = true;
@@ -121,6 +150,31 @@ class Steps {
     const DraftWish wish = {.request_id = kId, .tokens = known_, .most = most, .draft = &draft};
     drafter_->draft({&wish, 1});
     return draft.tokens;
+  }
+
+  // The tree that is wished for.
+  Draft guess_tree(const std::vector<std::int32_t>& parents) {
+    Draft draft;
+    const DraftWish wish = {.request_id = kId,
+                            .tokens = known_,
+                            .most = static_cast<std::int32_t>(parents.size()),
+                            .draft = &draft,
+                            .parents = parents};
+    drafter_->draft({&wish, 1});
+    return draft;
+  }
+  // Each choice of two for a place, as the reference has them.
+  void expect_tree(const std::vector<std::int32_t>& parents) {
+    const std::vector<TokenId>& all = golden_.guesses.at(known_.size() - golden_.num_prompt - 1);
+    const auto count = static_cast<std::int32_t>(parents.size());
+    const GuessPlaces places = places_of(parents, count);
+    std::vector<TokenId> expected;
+    for (std::size_t i = 0; i < parents.size(); ++i) {
+      expected.push_back(all[static_cast<std::size_t>(2 * places[i].depth + places[i].choice)]);
+    }
+    const Draft draft = guess_tree(parents);
+    EXPECT_EQ(draft.tokens, expected) << "after " << known_.size() << " tokens";
+    EXPECT_EQ(draft.parents, parents);
   }
 
   // The next `count` tokens, as the reference has them.
@@ -235,6 +289,30 @@ TEST(DraftLayers, GuessWithoutTheBeginning) {
   }
 }
 
+TEST(Medusa, HeadsGuessAsTheReference) {
+  for (const Kind& kind : medusa_kinds()) {
+    SCOPED_TRACE(kind.name);
+    const Golden golden = read_golden(kind.name);
+    Steps steps(kind, golden);
+    steps.read_prompt(31);
+    EXPECT_TRUE(steps.guess(4).empty());  // nothing was drawn yet
+    steps.read_prompt(golden.num_prompt);
+    steps.expect_tree(tree_of(kMedusaTree));
+    steps.decode();
+    steps.expect_tree(tree_of("[(0,)]"));
+    steps.decode(steps.next(3));  // all right
+    steps.expect_tree(tree_of("[(0,), (1,), (1, 0), (1, 1)]"));
+    std::vector<TokenId> drafts = steps.next(3);
+    drafts[1] = drafts[1] == 5 ? 6 : 5;
+    steps.decode(drafts);  // one right
+    steps.expect_tree(tree_of(kMedusaTree));
+    while (steps.num_known() < golden.token_ids.size()) {
+      steps.decode();
+      steps.expect_tree(tree_of("[(0,), (0, 0), (0, 0, 0), (0, 0, 0, 0)]"));
+    }
+  }
+}
+
 Status status_of(const std::string& model, const SpeculativeConfig& speculation) {
   EngineArgs args;
   args.model = model;
@@ -279,6 +357,61 @@ TEST(DraftLayers, Eagle3IsRefusedByName) {
       {.method = SpeculativeMethod::kEagle, .num_speculative_tokens = 2, .model = folder.path()});
   EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
   EXPECT_THAT(status.message(), HasSubstr("EAGLE-3"));
+}
+
+// A copy of a family's folder whose config.json says otherwise.
+class ChangedFolder {
+ public:
+  ChangedFolder(const std::string& family, const json::object& changes) {
+    std::filesystem::copy(family_model(family, "hf"), folder_.path());
+    json::value config = read_json_file(path("config.json"), 1U << 20).value();
+    for (const auto& change : changes) config.as_object()[change.key()] = change.value();
+    std::ofstream(path("config.json")) << json::serialize(config);
+  }
+  std::filesystem::path path(const char* file) const { return folder_.path() / file; }
+
+  Status status(const std::string& model) const {
+    return status_of(model, {.method = SpeculativeMethod::kMedusa,
+                             .num_speculative_tokens = 2,
+                             .model = folder_.path(),
+                             .token_tree = tree_of("[(0,), (0, 0)]")});
+  }
+
+ private:
+  testing::TempFolder folder_;
+};
+
+TEST(Medusa, HeadsOfAnotherModelAreRefused) {
+  const std::string llama = family_model("llama", "hf");
+  EXPECT_TRUE(ChangedFolder("llama_medusa", {}).status(llama).ok());
+  EXPECT_TRUE(ChangedFolder("llama_medusa", {{"medusa_num_heads", 2}}).status(llama).ok());
+  const auto expect = [](const Status& status, StatusCode code, const char* what) {
+    EXPECT_EQ(status.code(), code);
+    EXPECT_THAT(status.message(), HasSubstr(what));
+    EXPECT_THAT(status.message(), HasSubstr("method \"medusa\""));
+  };
+  expect(ChangedFolder("llama_medusa", {{"medusa_num_heads", 5}}).status(llama),
+         StatusCode::kBadModel, "tensor 4.0.linear.weight is missing");
+  expect(ChangedFolder("llama_medusa", {{"medusa_num_heads", 0}}).status(llama),
+         StatusCode::kBadModel, "medusa_num_heads is 0");
+  expect(ChangedFolder("llama_medusa", {}).status(tiny_llama("hf")), StatusCode::kConfig,
+         "tensor 0.2.weight has shape [128, 32]; the model asks for [320, 32]");
+  expect(ChangedFolder("llama_medusa_vllm", {{"hidden_size", 64}}).status(llama),
+         StatusCode::kConfig, "hidden_size is 64, that of the model 32");
+  expect(ChangedFolder("llama_medusa_vllm", {{"vocab_size", 32000}}).status(llama),
+         StatusCode::kConfig, "vocab_size is 32000, that of the model 128");
+  expect(ChangedFolder("llama_medusa_vllm", {{"truncated_vocab_size", 64}}).status(llama),
+         StatusCode::kConfig, "tensor lm_heads.0.weight has shape [128, 32]");
+  expect(ChangedFolder("llama_eagle", {{"medusa_num_heads", 2}}).status(llama),
+         StatusCode::kBadModel, "there are no heads");
+  expect(ChangedFolder("llama", {}).status(llama), StatusCode::kBadModel, "medusa_num_heads");
+  const ChangedFolder pickle("llama_medusa", {});
+  std::filesystem::rename(pickle.path("model.safetensors"), pickle.path("medusa_lm_head.pt"));
+  expect(pickle.status(llama), StatusCode::kBadModel, "medusa_lm_head.pt");
+  const ChangedFolder named("llama_medusa", {});
+  std::filesystem::rename(named.path("model.safetensors"),
+                          named.path("medusa_lm_head.safetensors"));
+  EXPECT_TRUE(named.status(llama).ok());
 }
 
 }  // namespace

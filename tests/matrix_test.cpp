@@ -380,18 +380,22 @@ TEST_P(FamilyMatrix, SameTokens) {
   check_small(family_model(GetParam(), "hf"), keeps_states(GetParam()));
 }
 
-// Layers that draft from the model's states: MTP and EAGLE.
-TEST(Matrix, LayersThatDraft) {
-  const std::string mtp = R"({"method": "mtp", "num_speculative_tokens": 8})";
-  const std::string eagle = R"({"method": "eagle", "model": "m", "num_speculative_tokens": 8})";
-  for (const std::string& method : {mtp, eagle}) {
-    Corpus corpus = {.model = family_model(method == mtp ? "glm4_moe_mtp" : "llama", "hf"),
-                     .prompts = longer_and_longer(12)};
-    corpus.drafter = family_model("llama_eagle", "hf");
-    corpus.max_tokens = 40;
-    check_matrix(corpus, settings_that_draft(method));
-  }
+// What drafts from the model's states: MTP, EAGLE, and Medusa's heads, which guess trees.
+class DraftMatrix : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DraftMatrix, SameTokens) {
+  const std::string method = GetParam();
+  Corpus corpus = {.model = family_model(method == "mtp" ? "glm4_moe_mtp" : "llama", "hf"),
+                   .prompts = longer_and_longer(12)};
+  corpus.drafter = family_model("llama_" + method, "hf");
+  corpus.max_tokens = 40;
+  const std::string model = method == "mtp" ? "" : R"("model": "m", )";
+  check_matrix(corpus, settings_that_draft(R"({"method": ")" + method + R"(", )" + model +
+                                           R"("num_speculative_tokens": 8})"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Methods, DraftMatrix, ::testing::Values("mtp", "eagle", "medusa"),
+                         [](const auto& param) { return std::string(param.param); });
 
 // In GGUF they come in other tensors: the two parts of what latents are made into, experts with
 // their biases.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -81,7 +82,11 @@ std::vector<std::vector<Output>> run(const std::string& model, const Setting& se
     probe.max_num_seqs = 1;
     const auto engine = Engine::create(probe, {});
     if (engine.ok()) {
-      args.kv_cache_memory_bytes = (*engine)->info().kv_bytes_per_token * kMaxModelLen * 3 / 2;
+      // A drafter's cache takes its part; heads have none.
+      const bool cache = args.speculation && args.speculation->computes() &&
+                         args.speculation->method != SpeculativeMethod::kMedusa;
+      args.kv_cache_memory_bytes =
+          (*engine)->info().kv_bytes_per_token * kMaxModelLen * (cache ? 3 : 2) * 3 / 4;
     }
   }
   auto engine = Engine::create(args, {});
@@ -129,12 +134,35 @@ constexpr const char* kTrees = R"({"method": "suffix", "num_speculative_tokens":
                                     "suffix_decoding_min_token_prob": 0,
                                     "suffix_decoding_max_tree_width": 6})";
 
+// Under all of the settings the outputs are those of each request alone.
+void expect_same_tokens(const std::string& model, std::span<const Setting> settings,
+                        IsaLevel level) {
+  const ForceIsa force(level);
+  const auto alone = run(model, {.name = "alone", .batch = false, .prefix_caching = false});
+  ASSERT_EQ(alone.size(), kNumRequests);
+  for (std::size_t i = 0; i < kNumRequests; ++i) {
+    ASSERT_EQ(alone[i].size(), static_cast<std::size_t>(params_of(i).n)) << "request " << i;
+  }
+  for (const Setting& setting : settings) {
+    const auto outputs = run(model, setting);
+    ASSERT_EQ(outputs.size(), kNumRequests) << setting.name;
+    for (std::size_t i = 0; i < kNumRequests; ++i) {
+      ASSERT_EQ(outputs[i].size(), alone[i].size());
+      for (std::size_t sample = 0; sample < alone[i].size(); ++sample) {
+        EXPECT_EQ(outputs[i][sample], alone[i][sample])
+            << setting.name << ": request " << i << ", output " << sample << ", level "
+            << isa_level_name(level);
+      }
+    }
+  }
+}
+
 class SamplingMatrix : public testing::TestWithParam<std::string> {};
 
 TEST_P(SamplingMatrix, EverySettingGivesTheSameTokens) {
   const std::string model = GetParam();
   const bool states = model == family_model("lfm2", "hf");  // keeps_states()
-  const Setting settings[] = {
+  std::vector<Setting> settings = {
       {.name = "batch"},
       {.name = "batch, no prefix cache", .prefix_caching = false},
       {.name = "block size 1, chunk 1", .block_size = 1, .chunk = 1},
@@ -153,28 +181,36 @@ TEST_P(SamplingMatrix, EverySettingGivesTheSameTokens) {
       {.name = "suffix, preemption", .block_size = 4, .preempt = true, .speculation = kSuffix},
       {.name = "trees, preemption", .block_size = 4, .preempt = true, .speculation = kTrees},
   };
-  for (const IsaLevel level : available_levels()) {
-    const ForceIsa force(level);
-    const auto alone = run(model, {.name = "alone", .batch = false, .prefix_caching = false});
-    ASSERT_EQ(alone.size(), kNumRequests);
-    for (std::size_t i = 0; i < kNumRequests; ++i) {
-      ASSERT_EQ(alone[i].size(), static_cast<std::size_t>(params_of(i).n)) << "request " << i;
-    }
-    for (const Setting& setting : settings) {
-      if (states && setting.speculation != "{}") continue;
-      const auto outputs = run(model, setting);
-      ASSERT_EQ(outputs.size(), kNumRequests) << setting.name;
-      for (std::size_t i = 0; i < kNumRequests; ++i) {
-        ASSERT_EQ(outputs[i].size(), alone[i].size());
-        for (std::size_t sample = 0; sample < alone[i].size(); ++sample) {
-          EXPECT_EQ(outputs[i][sample], alone[i][sample])
-              << setting.name << ": request " << i << ", output " << sample << ", level "
-              << isa_level_name(level);
-        }
-      }
-    }
+  if (states) {
+    std::erase_if(settings, [](const Setting& setting) { return setting.speculation != "{}"; });
   }
+  for (const IsaLevel level : available_levels()) expect_same_tokens(model, settings, level);
 }
+
+// What computes guesses, with each request's own way of sampling.
+class SamplingOfDrafts : public testing::TestWithParam<const char*> {};
+
+TEST_P(SamplingOfDrafts, EverySettingGivesTheSameTokens) {
+  const std::string method = GetParam();
+  const std::string drafter =
+      family_model(method == "draft_model" ? "qwen2" : "llama_" + method, "hf");
+  const std::string config = R"({"num_speculative_tokens": 8, "method": ")" + method +
+                             (method == "mtp" ? R"("})" : R"(", "model": ")" + drafter + R"("})");
+  const Setting settings[] = {
+      {.name = "drafts", .speculation = config},
+      {.name = "drafts, block size 4, chunk 16, preemption",
+       .block_size = 4,
+       .chunk = 16,
+       .preempt = true,
+       .speculation = config},
+  };
+  expect_same_tokens(family_model(method == "mtp" ? "glm4_moe_mtp" : "llama", "hf"), settings,
+                     available_levels().back());
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, SamplingOfDrafts,
+                         testing::Values("draft_model", "mtp", "eagle", "medusa"),
+                         [](const auto& param) { return std::string(param.param); });
 
 std::string model_name(const testing::TestParamInfo<std::string>& info) {
   std::string name = std::filesystem::path(info.param).parent_path().filename().string() + "_" +

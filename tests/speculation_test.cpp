@@ -200,10 +200,14 @@ TEST(Speculation, LayersThatDraftChangeNoOutput) {
   const SpeculativeConfig eagle = {.method = SpeculativeMethod::kEagle,
                                    .num_speculative_tokens = 8,
                                    .model = family_model("llama_eagle", "hf")};
+  SpeculativeConfig medusa = config_of(R"({"method": "medusa", "model": "heads",
+                                           "num_speculative_tokens": 12})");
+  medusa.model = family_model("llama_medusa", "hf");
   for (const auto& [model, speculation] : std::vector<std::pair<std::string, SpeculativeConfig>>{
            {family_model("glm4_moe_mtp", "hf"), mtp},
            {family_model("deepseek_v3_mtp", "hf"), mtp},
-           {family_model("llama", "hf"), eagle}}) {
+           {family_model("llama", "hf"), eagle},
+           {family_model("llama", "hf"), medusa}}) {
     const auto plain = make_engine(std::nullopt, model);
     ASSERT_TRUE(plain.ok()) << plain.status().to_string();
     const auto expected = outputs_of(**plain, std::nullopt);

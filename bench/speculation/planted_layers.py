@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Makes a model with random weights and a layer that drafts for it, which agree at a given rate.
 
-    bench/speculation/planted_layers.py TOKENIZER_FOLDER OUTPUT_FOLDER --method eagle|mtp [--rate 0.8]
+    bench/speculation/planted_layers.py TOKENIZER_FOLDER OUTPUT_FOLDER --method eagle|mtp|medusa [--rate 0.8]
 
-Writes OUTPUT_FOLDER/model, and OUTPUT_FOLDER/eagle for EAGLE. Any measurement of speed needs the price of real
-layers, and a rate of right guesses that is known. So the model's text is planted: the output row of token
+Writes OUTPUT_FOLDER/model, and OUTPUT_FOLDER/eagle or OUTPUT_FOLDER/medusa. Any measurement of speed needs the price
+of real layers, and a rate of right guesses that is known. So the model's text is planted: the output row of token
 permutation(x) is what the embedding of x is, and layers add little to that, so that permutation(x) follows
 x. The layer that drafts computes as much as one of the model, and guesses permutation(x), too, but for a share of
 1 - rate of the tokens: these have a mark, a small number in one place of the embedding, which the matrix that
 joins embedding and state makes a large one, and for which the output matrix votes at random. So guesses are right at the
-given rate, place by place. Weights are bfloat16; the shape is that of a Llama (eagle) or of a GLM-4 MoE whose layers
+given rate, place by place. Of Medusa, head i has the embedding of x as the row of what is i + 2 places behind x; for a
+share of 1 - rate of all x, drawn for each head, a wrong token has it, and for --second of these the right one has most
+of it, so that it is the second choice. Weights are bfloat16; the shape is that of a Llama (eagle, medusa) or of a GLM-4 MoE whose layers
 are all dense (mtp), with 1.1 billion weights. Tokens that the tokenizer does not have are text without letters.
 Needs numpy.
 """
@@ -64,7 +66,7 @@ def values_of(name, shape, random):
     """Of what neither embeds nor joins: what adds to the residual adds little."""
     if len(shape) == 1:
         return np.ones(shape, np.float32)
-    scale = 1e-3 if "o_proj" in name or "down_proj" in name else 1.0
+    scale = 1e-3 if any(part in name for part in ("o_proj", "down_proj", ".linear.")) else 1.0
     return random.standard_normal(shape, np.float32) * np.float32(scale / np.sqrt(shape[1]))
 
 
@@ -77,7 +79,7 @@ def join(hidden):
 
 
 def vocabulary(args, random):
-    """Embeddings, and the output matrix."""
+    """Embeddings, the output matrix, and what follows each token."""
     shape = (args.vocab, args.hidden)
     embedding = random.standard_normal(shape, np.float32)
     marked = random.random(args.vocab) >= args.rate
@@ -88,7 +90,25 @@ def vocabulary(args, random):
     # A large mark counts three times what an embedding says to itself, its square, a small one nearly nothing.
     embedding[:, MARK] = np.where(marked, np.float32(SMALL), np.float32(0))
     output[:, MARK] = np.float32(3 * args.hidden / (SMALL * LARGE)) * random.random(args.vocab, np.float32)
-    return embedding, output
+    return embedding, output, following
+
+
+def heads(args, embedding, following, random):
+    """Medusa's, as {name: values or, of random ones, a shape}."""
+    tensors = {}
+    ahead = following
+    for head in range(args.heads_ahead):
+        ahead = following[ahead]  # of each token what is head + 2 places behind it
+        wrong = np.flatnonzero(random.random(args.vocab) >= args.rate)
+        share = np.ones(args.vocab, np.float32)
+        share[wrong] = np.where(random.random(len(wrong)) < args.second, np.float32(0.8), np.float32(0))
+        output = np.empty_like(embedding)
+        output[ahead] = share[:, None] * embedding
+        output[random.permutation(args.vocab)[:len(wrong)]] += embedding[wrong]
+        tensors[f"{head}.0.linear.weight"] = (args.hidden, args.hidden)
+        tensors[f"{head}.0.linear.bias"] = np.zeros(args.hidden, np.float32)
+        tensors[f"{head}.1.weight"] = output
+    return tensors
 
 
 def config_of(args):
@@ -97,7 +117,7 @@ def config_of(args):
               "num_hidden_layers": args.layers, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5,
               "rope_theta": 10000.0, "tie_word_embeddings": False, "dtype": "bfloat16", "bos_token_id": 1,
               "eos_token_id": 2, "head_dim": args.hidden // args.heads}
-    if args.method == "eagle":
+    if args.method != "mtp":
         return {**config, "architectures": ["LlamaForCausalLM"], "model_type": "llama"}
     return {**config, "architectures": ["Glm4MoeForCausalLM"], "model_type": "glm4_moe", "use_qk_norm": False,
             "attention_bias": False, "partial_rotary_factor": 0.5, "num_nextn_predict_layers": 1,
@@ -110,8 +130,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokenizer", type=pathlib.Path, help="a folder with tokenizer.json")
     parser.add_argument("output", type=pathlib.Path)
-    parser.add_argument("--method", choices=["eagle", "mtp"], required=True)
+    parser.add_argument("--method", choices=["eagle", "mtp", "medusa"], required=True)
     parser.add_argument("--rate", type=float, default=0.8, help="of right guesses")
+    parser.add_argument("--second", type=float, default=0.5, help="of wrong guesses: where the second choice is right")
+    parser.add_argument("--heads-ahead", type=int, default=4, help="of Medusa")
     parser.add_argument("--vocab", type=int, default=32000)
     parser.add_argument("--layers", type=int, default=22)
     parser.add_argument("--hidden", type=int, default=2048)
@@ -120,7 +142,7 @@ def main():
     parser.add_argument("--kv-heads", type=int, default=4)
     args = parser.parse_args()
     random = np.random.default_rng(0)
-    embedding, output = vocabulary(args, random)
+    embedding, output, following = vocabulary(args, random)
     given = {"model.embed_tokens.weight": embedding, "lm_head.weight": output}
     shapes = {name: values.shape for name, values in given.items()} | {"model.norm.weight": (args.hidden,)}
     for layer in range(args.layers):
@@ -139,6 +161,12 @@ def main():
         del shapes["layers.0.input_layernorm.weight"]
         write(args.output / "eagle", {**config_of(args), "num_hidden_layers": 1}, shapes,
               {"fc.weight": join(args.hidden)}, random)
+    if args.method == "medusa":
+        given = heads(args, embedding, following, random)
+        shapes = {name: getattr(values, "shape", values) for name, values in given.items()}
+        given = {name: values for name, values in given.items() if isinstance(values, np.ndarray)}
+        write(args.output / "medusa", {"medusa_num_heads": args.heads_ahead, "medusa_num_layers": 1}, shapes, given,
+              random)
 
 
 def write(folder, config, shapes, given, random):

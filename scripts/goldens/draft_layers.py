@@ -3,10 +3,13 @@
 glm4_moe_mtp, deepseek_v3_mtp  the family's checkpoint and a layer behind its last, as DeepSeek-V3 and
                                GLM-4.5 are published (model.layers.N.{eh_proj,enorm,hnorm,shared_head})
 llama_eagle                    EAGLE's layer for the family llama (fc, layers.0, no norms around it)
+llama_medusa                   Medusa's heads for the family llama, in FasterDecoding's layout (0.0.linear, 0.2)
+llama_medusa_vllm              the same in vLLM's layout (blocks.0.layers.0, lm_heads.0)
 
 NAME/hf/config.json, weights.json  as of the families (families.py)
 NAME/drafts.json                   token ids, which the model continues greedily after the first `num_prompt`,
-                                   and of each position from there on the guesses at what follows
+                                   and of each position from there on the guesses at what follows; of Medusa
+                                   the best two choices of each head
 
 The reference is the family's own class with one layer, which is given the joined inputs as embeddings.
 Run families.py before.
@@ -29,6 +32,7 @@ from family_common import BOS, COMMON, HIDDEN, VOCAB
 
 FOLDER = DATA / "families"
 NUM_PROMPT, NUM_MORE, NUM_GUESSES = 80, 12, 5
+MEDUSA_HEADS, MEDUSA_LAYERS = 4, 2
 MATRIX, NORM = (0.25, 0.0), (0.1, 1.0)
 # A layer that says something else for each state: what joins has most of the weight.
 JOINS = (0.4, 0.0)
@@ -132,9 +136,54 @@ class Eagle:
         return out.reshape(-1, HIDDEN), self.reference.lm_head(out)[0]
 
 
+def medusa_tensors(vllm):
+    """Heads of two residual blocks each; vLLM's have no biases."""
+    config = {"num_heads": MEDUSA_HEADS, "num_hidden_layers": MEDUSA_LAYERS, "hidden_size": HIDDEN,
+              "vocab_size": VOCAB, "model_type": "medusa", "architectures": ["MedusaModel"]}
+    if not vllm:
+        config = {"medusa_num_heads": MEDUSA_HEADS, "medusa_num_layers": MEDUSA_LAYERS,
+                  "base_model_name_or_path": "llama"}
+    tensors = []
+    for head in range(MEDUSA_HEADS):
+        for layer in range(MEDUSA_LAYERS):
+            block = f"blocks.{head}.layers.{layer}." if vllm else f"{head}.{layer}.linear."
+            tensors.append(entry(block + "weight", [HIDDEN, HIDDEN], JOINS))
+            if not vllm:
+                tensors.append(entry(block + "bias", [HIDDEN], MATRIX))
+        output = f"lm_heads.{head}.weight" if vllm else f"{head}.{MEDUSA_LAYERS}.weight"
+        tensors.append(entry(output, [VOCAB, HIDDEN], MATRIX))
+    return config, tensors
+
+
+class Medusa:
+    """Of each head x += SiLU(W x + b), twice, from the last state; logits = output(x)."""
+
+    def __init__(self, weights, vllm):
+        self.weights, self.vllm = {name: value.float() for name, value in weights.items()}, vllm
+
+    def logits(self, head, x):
+        for layer in range(MEDUSA_LAYERS):
+            block = f"blocks.{head}.layers.{layer}." if self.vllm else f"{head}.{layer}.linear."
+            y = x @ self.weights[block + "weight"].T
+            x = x + torch.nn.functional.silu(y + self.weights.get(block + "bias", 0))
+        output = f"lm_heads.{head}.weight" if self.vllm else f"{head}.{MEDUSA_LAYERS}.weight"
+        return x @ self.weights[output].T
+
+    def guesses(self, token_ids, states):
+        """The best two choices of each head behind `token_ids`, and the least gap."""
+        choices, gap = [], 1e9
+        for head in range(MEDUSA_HEADS):
+            top = torch.topk(self.logits(head, states[len(token_ids) - 2]), 3)
+            gap = min(gap, float((top.values[:-1] - top.values[1:]).min()))
+            choices.append(top.indices[:2].tolist())
+        return choices, gap
+
+
 @torch.inference_mode()
 def guesses(drafter, token_ids, states):
     """The chain after `token_ids`, and its least gap: states[i] is the model's at token i."""
+    if isinstance(drafter, Medusa):
+        return drafter.guesses(token_ids, states)
     tokens, given, chain, gap = list(token_ids[1:]), states[:len(token_ids) - 1], [], 1e9
     for _ in range(NUM_GUESSES):
         out, logits = drafter.run(tokens, given)
@@ -162,7 +211,7 @@ def make_drafts(model, drafter):
         chains = [chain for chain, _ in found]
         if min(gap for _, gap in found) < 2e-3:
             continue
-        if len({token for chain in chains for token in chain}) < 8:
+        if len(set(np.array(chains).ravel().tolist())) < 8:
             continue
         return {**versions(), "token_ids": tokens, "num_prompt": NUM_PROMPT, "guesses": chains}
     raise SystemExit("everything hangs by a rounding")
@@ -196,6 +245,9 @@ def main():
         assert AutoConfig.from_pretrained(llama).hidden_size == HIDDEN
         write_json(FOLDER / "llama_eagle" / "drafts.json",
                    make_drafts(model, Eagle(scratch, config, weights, model)))
+        for name, vllm in (("llama_medusa", False), ("llama_medusa_vllm", True)):
+            weights = write_checkpoint(name, *medusa_tensors(vllm), scratch)
+            write_json(FOLDER / name / "drafts.json", make_drafts(model, Medusa(weights, vllm)))
 
 
 if __name__ == "__main__":

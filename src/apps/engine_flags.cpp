@@ -50,8 +50,8 @@ void add_speculation(CLI::App& app, EngineArgs& args, const std::string& group) 
          },
          "Guess tokens ahead where that is faster, without changing any output. A JSON object: "
          "method \"ngram\" (find the last tokens in prompt and output), \"suffix\", "
-         "\"draft_model\" or \"eagle\" (with its model) or \"mtp\", num_speculative_tokens, "
-         "prompt_lookup_min and "
+         "\"draft_model\", \"eagle\" or \"medusa\" (with its model) or \"mtp\", "
+         "num_speculative_tokens, speculative_token_tree, prompt_lookup_min and "
          "prompt_lookup_max (docs/speculation.md)")
       ->type_name("JSON")
       ->group(group);

@@ -22,6 +22,12 @@ class Acceptance {
   static constexpr std::size_t kOnly = 0;
   static constexpr std::size_t kRanks = 4;  // more than that count as the last
 
+  // Of choice `index` of `count` for the same place. A drafter that is wished for parts of a tree
+  // would have made its first choice with or without others.
+  static std::size_t rank_of(std::size_t index, std::size_t count, bool wished) {
+    return count == 1 || (wished && index == 0) ? kOnly : index + 1;
+  }
+
   // Of a draft after a match of so many tokens.
   static std::size_t class_of(std::int32_t match) {
     return static_cast<std::size_t>(

@@ -29,6 +29,11 @@ struct SchedulerOutput;
 // comes.
 struct Draft : DraftTree {
   std::int32_t match = 0;  // so many tokens before them were found elsewhere: the more, the better
+
+  void clear() {
+    DraftTree::clear();
+    match = 0;
+  }
 };
 
 // One output of a request, for which tokens will be guessed.
@@ -47,13 +52,15 @@ struct DraftWish {
   RequestId request_id = 0;
   std::span<const TokenId> tokens;  // all of the request's
   std::int32_t most = 0;            // guesses at what follows them; none is common
-  Draft* draft = nullptr;           // filled in
+  Draft* draft = nullptr;           // filled in; empty before
+  // Of a drafter with a tree(): a part of it, which has `most` guesses, in its order.
+  std::span<const std::int32_t> parents = {};
 };
 
 // What draft() has done besides looking up.
 enum class DraftWork : std::uint8_t {
   kNone,
-  kSteps,   // a step for each guess of the longest draft
+  kSteps,   // a step for each guess of the longest path
   kPrompts  // it read prompts, too
 };
 
@@ -74,6 +81,9 @@ class Drafter {
   virtual bool computes() const { return false; }
   // Whether its guesses form trees: more of them than may be computed are then a choice.
   virtual bool branches() const { return false; }
+  // Of one that computes: the parents of the tree of which it may be wished for any part
+  // (draft/token_tree.h); empty: chains.
+  virtual std::span<const std::int32_t> tree() const { return {}; }
   // The request has ended, with this output.
   virtual void end(RequestId request_id, std::span<const TokenId> output) = 0;
 };

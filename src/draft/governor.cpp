@@ -6,9 +6,9 @@
 namespace quire {
 
 // The drafts of all offers, the most probable first; of a request each after its parent.
-void Governor::find_chances(std::span<DraftOffer> offers, double first_guess) {
+void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   chances_.clear();
-  for (std::uint32_t i = 0; i < offers.size(); ++i) find_chances_of(offers[i], i, first_guess);
+  for (std::uint32_t i = 0; i < offers.size(); ++i) find_chances_of(offers[i], i, computed);
   std::ranges::sort(chances_, [](const Chance& a, const Chance& b) {
     if (a.probability != b.probability) return a.probability > b.probability;
     return a.offer != b.offer ? a.offer < b.offer : a.draft < b.draft;
@@ -20,11 +20,11 @@ void Governor::find_chances(std::span<DraftOffer> offers, double first_guess) {
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
 }
 
-void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, double first_guess) {
+void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed) {
   const std::size_t match_class = Acceptance::class_of(offer.match);
   // Of only choices at each place, over all; nothing known: as at the place before.
   std::array<double, Acceptance::kPlaces> alone{};
-  double prior = first_guess;
+  double prior = computed ? kFirstGuessOfModel : kFirstGuess;
   for (std::size_t place = 0; place < alone.size(); ++place) {
     prior = all_.probability(match_class, place, prior);
     alone[place] = prior;
@@ -49,7 +49,8 @@ void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, dou
     Node& node = nodes[static_cast<std::size_t>(draft + 1)];
     node.place = parent.place + 1;
     const auto place = static_cast<std::size_t>(node.place);
-    const std::size_t rank = parent.num_children == 1 ? Acceptance::kOnly : ++parent.num_offered;
+    const std::size_t rank =
+        Acceptance::rank_of(parent.num_offered++, parent.num_children, computed);
     double all = alone[place];
     if (rank != Acceptance::kOnly) {  // nothing known: half of what those before it leave
       all = all_.probability(match_class, place, parent.left / 2, rank);
@@ -104,7 +105,7 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
     started_ = true;
   }
   if (saved_ <= 0) return;
-  find_chances(offers, guess_time ? kFirstGuessOfModel : kFirstGuess);
+  find_chances(offers, guess_time.has_value());
   const std::size_t best = num_worth(num_rows, plain_time, time_of, guess_time.value_or(0));
   if (best > 0) {
     num_idle_ = 0;

@@ -72,8 +72,8 @@ class Governor {
   double plain() const { return plain_; }
 
  private:
-  void find_chances(std::span<DraftOffer> offers, double first_guess);
-  void find_chances_of(const DraftOffer& offer, std::uint32_t index, double first_guess);
+  void find_chances(std::span<DraftOffer> offers, bool computed);
+  void find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed);
   // Chances that are worth their time, the first so many.
   std::size_t num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
                         double guess_time) const;

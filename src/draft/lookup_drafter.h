@@ -24,8 +24,6 @@ class LookupDrafter : public Drafter {
   }
   DraftWork draft(std::span<const DraftWish> wishes) override {
     for (const DraftWish& wish : wishes) {
-      wish.draft->clear();
-      wish.draft->match = 0;
       const TokenIndex* const index = texts_.read(wish.request_id, wish.tokens);
       if (index != nullptr && wish.most > 0) look_up(*index, wish.tokens, wish.most, *wish.draft);
     }

@@ -8,16 +8,18 @@
 
 #include "base/json.h"
 #include "base/printable.h"
+#include "draft/token_tree.h"
 
 namespace quire {
 namespace {
 
 constexpr std::string_view kFlag = "--speculative-config";
 
-constexpr std::array<std::string_view, 10> kSpeculativeKeys = {
+constexpr std::array<std::string_view, 11> kSpeculativeKeys = {
     "method",
     "model",
     "num_speculative_tokens",
+    "speculative_token_tree",
     "prompt_lookup_min",
     "prompt_lookup_max",
     "suffix_decoding_max_tree_depth",
@@ -30,23 +32,29 @@ constexpr std::array<std::string_view, 10> kSpeculativeKeys = {
 struct Method {
   SpeculativeMethod method;
   std::string_view name;
-  std::string_view keys;  // empty: it has none
+  std::array<std::string_view, 2> keys;  // empty: it has none
+
+  bool owns(std::string_view key) const {
+    return std::ranges::any_of(
+        keys, [&](std::string_view begin) { return !begin.empty() && key.starts_with(begin); });
+  }
 };
-constexpr std::array<Method, 5> kMethods = {{
-    {SpeculativeMethod::kNgram, "ngram", "prompt_lookup_"},
-    {SpeculativeMethod::kSuffix, "suffix", "suffix_decoding_"},
-    {SpeculativeMethod::kDraftModel, "draft_model", "model"},
-    {SpeculativeMethod::kMtp, "mtp", ""},
-    {SpeculativeMethod::kEagle, "eagle", "model"},
+constexpr std::string_view kTreeKey = "speculative_token_tree";
+constexpr std::array<Method, 6> kMethods = {{
+    {SpeculativeMethod::kNgram, "ngram", {"prompt_lookup_", ""}},
+    {SpeculativeMethod::kSuffix, "suffix", {"suffix_decoding_", ""}},
+    {SpeculativeMethod::kDraftModel, "draft_model", {"model", ""}},
+    {SpeculativeMethod::kMtp, "mtp", {"", ""}},
+    {SpeculativeMethod::kEagle, "eagle", {"model", ""}},
+    {SpeculativeMethod::kMedusa, "medusa", {"model", kTreeKey}},
 }};
 constexpr std::string_view kUseOneOf =
-    "use \"ngram\" or \"suffix\", which look up what was said before, \"draft_model\", \"eagle\" "
-    "or "
-    "\"mtp\"";
+    "use \"ngram\" or \"suffix\", which look up what was said before, \"draft_model\", \"eagle\", "
+    "\"medusa\" or \"mtp\"";
 
 // vLLM's methods that need layers made for the model that they draft for.
-constexpr std::array<std::string_view, 5> kMethodsOfHeads = {"eagle3", "medusa", "mlp_speculator",
-                                                             "dflash", "qwen3_next_mtp"};
+constexpr std::array<std::string_view, 4> kMethodsOfHeads = {"eagle3", "mlp_speculator", "dflash",
+                                                             "qwen3_next_mtp"};
 // Its names for MTP by family, which it has given up for one.
 constexpr std::array<std::string_view, 2> kMtpNames = {"deepseek_mtp", "glm4_moe_mtp"};
 
@@ -120,17 +128,40 @@ Status read_suffix(const JsonReader& reader, SpeculativeConfig& config) {
 }
 
 // The settings of one method mean nothing to the others.
-Status refuse_others(const JsonReader& reader, SpeculativeMethod method) {
+Status refuse_others(const JsonReader& reader, const Method& method) {
   for (const auto& member : reader.object()) {
     const std::string_view key(member.key().data(), member.key().size());
-    const auto owns = [&](const Method& each) {
-      return !each.keys.empty() && key.starts_with(each.keys);
-    };
-    const auto owns_it = [&](const Method& each) { return each.method == method && owns(each); };
-    if (std::ranges::none_of(kMethods, owns) || std::ranges::any_of(kMethods, owns_it)) continue;
+    const auto owns = [&](const Method& each) { return each.owns(key); };
+    if (std::ranges::none_of(kMethods, owns) || method.owns(key)) continue;
     return Status::invalid_argument(
-        fmt::format("{}: {} is not of method \"{}\"", kFlag, key, speculative_method_name(method)),
-        "leave it out");
+        fmt::format("{}: {} is not of method \"{}\"", kFlag, key, method.name), "leave it out");
+  }
+  return {};
+}
+
+const Method& method_of(SpeculativeMethod method) {
+  return *std::ranges::find(kMethods, method, &Method::method);
+}
+
+Status read_model(const JsonReader& reader, SpeculativeConfig& config) {
+  if (!method_of(config.method).owns("model")) return {};
+  QUIRE_ASSIGN_OR_RETURN(auto model, reader.find_string("model"));
+  if (!model || model->empty()) {
+    return Status::invalid_argument(fmt::format("{}: model is missing", kFlag),
+                                    "name the model that drafts, as --model is named");
+  }
+  config.model = std::move(*model);
+  return {};
+}
+
+// Medusa's heads guess each place apart, so that further choices cost no more than their rows.
+Status read_tree(const JsonReader& reader, SpeculativeConfig& config) {
+  if (const json::value* const tree = reader.find(kTreeKey)) {
+    QUIRE_ASSIGN_OR_RETURN(config.token_tree,
+                           parse_token_tree(*tree, fmt::format("{}: {}", kFlag, kTreeKey)));
+    config.num_speculative_tokens = static_cast<std::int32_t>(config.token_tree.size());
+  } else if (config.method == SpeculativeMethod::kMedusa) {
+    config.token_tree = likely_token_tree(kMaxTreeDrafts);
   }
   return {};
 }
@@ -138,7 +169,11 @@ Status refuse_others(const JsonReader& reader, SpeculativeMethod method) {
 }  // namespace
 
 std::string_view speculative_method_name(SpeculativeMethod method) {
-  return std::ranges::find(kMethods, method, &Method::method)->name;
+  return method_of(method).name;
+}
+
+std::int32_t SpeculativeConfig::max_draft_paths() const {
+  return token_tree.empty() ? suffix_max_tree_width : num_leaves(token_tree);
 }
 
 Result<std::optional<SpeculativeConfig>> SpeculativeConfig::parse(std::string_view text) {
@@ -157,18 +192,11 @@ Result<std::optional<SpeculativeConfig>> SpeculativeConfig::parse(std::string_vi
   SpeculativeConfig config;
   QUIRE_ASSIGN_OR_RETURN(config.method, parse_method(reader));
   QUIRE_RETURN_IF_ERROR(check_fields(reader, kSpeculativeKeys));
-  QUIRE_RETURN_IF_ERROR(refuse_others(reader, config.method));
+  QUIRE_RETURN_IF_ERROR(refuse_others(reader, method_of(config.method)));
   QUIRE_RETURN_IF_ERROR(read_lookup(reader, config));
   QUIRE_RETURN_IF_ERROR(read_suffix(reader, config));
-  if (config.method == SpeculativeMethod::kDraftModel ||
-      config.method == SpeculativeMethod::kEagle) {
-    QUIRE_ASSIGN_OR_RETURN(auto model, reader.find_string("model"));
-    if (!model || model->empty()) {
-      return Status::invalid_argument(fmt::format("{}: model is missing", kFlag),
-                                      "name the model that drafts, as --model is named");
-    }
-    config.model = std::move(*model);
-  }
+  QUIRE_RETURN_IF_ERROR(read_model(reader, config));
+  QUIRE_RETURN_IF_ERROR(read_tree(reader, config));
   // vLLM's default of this method.
   if (config.method == SpeculativeMethod::kSuffix) {
     config.num_speculative_tokens = std::min(config.suffix_max_tree_depth, kMaxTokens);
@@ -191,7 +219,9 @@ std::string SpeculativeConfig::to_text() const {
   }
   if (method == SpeculativeMethod::kMtp) return text + ", by the checkpoint's own layer";
   if (!model.empty()) {
-    return text + fmt::format(", by {}", printable(model));
+    text += fmt::format(", by {}", printable(model));
+    if (max_draft_paths() > 1) text += fmt::format(", on up to {} paths", max_draft_paths());
+    return text;
   }
   text += fmt::format(", after matches of up to {}", suffix_max_tree_depth);
   if (suffix_max_tree_width > 1) text += fmt::format(", on up to {} paths", suffix_max_tree_width);

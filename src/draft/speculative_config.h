@@ -5,12 +5,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
 namespace quire {
 
-enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix, kDraftModel, kMtp, kEagle };
+enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix, kDraftModel, kMtp, kEagle, kMedusa };
 
 struct SpeculativeConfig {
   static constexpr std::int32_t kMaxTokens = 32;  // drafts of a request in one step
@@ -20,7 +21,10 @@ struct SpeculativeConfig {
 
   SpeculativeMethod method = SpeculativeMethod::kNgram;
   std::int32_t num_speculative_tokens = 0;  // in [1, kMaxTokens]
-  std::string model = {};  // draft_model, eagle: where it lies, as EngineArgs::model
+  std::string model = {};  // draft_model, eagle, medusa: where it lies, as EngineArgs::model
+  // Of methods that compute: the tree whose guesses are made as far as they are worth it
+  // (draft/token_tree.h), its parents as DraftTreeView's; empty: chains.
+  std::vector<std::int32_t> token_tree = {};
   // ngram: a match has at least and at most so many tokens.
   std::int32_t prompt_lookup_min = 5;
   std::int32_t prompt_lookup_max = 5;
@@ -42,7 +46,7 @@ struct SpeculativeConfig {
   bool reads_states() const { return method >= SpeculativeMethod::kMtp; }
 
   // Paths of a request's drafts in a step, at most.
-  std::int32_t max_draft_paths() const { return suffix_max_tree_width; }
+  std::int32_t max_draft_paths() const;
 
   // The JSON object; nullopt for an empty one. kInvalidArgument for what it cannot say,
   // kUnimplemented for a method of vLLM's that Quire does not have; both name key and value.

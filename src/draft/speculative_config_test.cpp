@@ -41,7 +41,7 @@ TEST(SpeculativeConfig, NamesAndDefaultsAreVllms) {
 }
 
 TEST(SpeculativeConfig, WhatIsNotThereIsRefusedByName) {
-  for (const char* method : {"eagle3", "medusa", "mlp_speculator", "dflash", "qwen3_next_mtp"}) {
+  for (const char* method : {"eagle3", "mlp_speculator", "dflash", "qwen3_next_mtp"}) {
     const auto config = SpeculativeConfig::parse(
         std::string(R"({"num_speculative_tokens": 3, "model": "m", "method": ")") + method + "\"}");
     EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented);
@@ -57,6 +57,26 @@ TEST(SpeculativeConfig, AModelDraftsWithOrWithoutItsMethod) {
     EXPECT_EQ(config.model, "small");
     EXPECT_EQ(config.to_text(), "draft_model, up to 4 tokens, by small");
   }
+}
+
+TEST(SpeculativeConfig, TreesAreVllmsOrMedusas) {
+  const std::vector<std::int32_t> parents = {-1, 0, 0, 1};
+  for (const char* tree :
+       {R"("[(0,), (0, 0), (0, 1), (0, 0, 0)]")", R"("[(0,),(0,0,),(0,1),(0,0,0),]")",
+        "[[0], [0, 0], [0, 1], [0, 0, 0]]"}) {
+    const SpeculativeConfig config =
+        parsed(std::string(R"({"method": "medusa", "model": "m", "speculative_token_tree": )") +
+               tree + "}");
+    EXPECT_EQ(config.token_tree, parents) << tree;
+    EXPECT_EQ(config.num_speculative_tokens, 4);
+    EXPECT_EQ(config.max_draft_paths(), 2);
+    EXPECT_EQ(config.to_text(), "medusa, up to 4 tokens, by m, on up to 2 paths");
+  }
+  const SpeculativeConfig usual =
+      parsed(R"({"method": "medusa", "model": "m", "num_speculative_tokens": 6})");
+  EXPECT_EQ(usual.num_speculative_tokens, 6);
+  EXPECT_EQ(usual.token_tree.size(), 32U);
+  EXPECT_GT(usual.max_draft_paths(), 4);
 }
 
 TEST(SpeculativeConfig, ErrorsNameKeyAndValue) {
@@ -77,6 +97,7 @@ TEST(SpeculativeConfig, ErrorsNameKeyAndValue) {
       R"({"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_min": 3, "prompt_lookup_max": 2})",
       "prompt_lookup_min 3");
   expect_error(R"({"method": "draft_model", "num_speculative_tokens": 4})", "model is missing");
+  expect_error(R"({"method": "medusa", "num_speculative_tokens": 4})", "model is missing");
   expect_error(R"({"method": "ngram", "model": "m", "num_speculative_tokens": 4})",
                "model is not of method \"ngram\"");
   expect_error(R"({"model": "m"})", "num_speculative_tokens is missing");
@@ -88,6 +109,30 @@ TEST(SpeculativeConfig, ErrorsNameKeyAndValue) {
   expect_error(R"({"method": "ngram", "num_speculative_tokens": 4,
                    "suffix_decoding_max_tree_width": 2})",
                "is not of method");
+}
+
+TEST(SpeculativeConfig, TreesThatAreNoneAreRefused) {
+  const auto expect_error = [](std::string_view tree, std::string_view what) {
+    const auto config = SpeculativeConfig::parse(
+        R"({"method": "medusa", "model": "m", "speculative_token_tree": )" + std::string(tree) +
+        "}");
+    EXPECT_EQ(config.status().code(), StatusCode::kInvalidArgument) << tree;
+    EXPECT_THAT(config.status().message(), HasSubstr("speculative_token_tree"));
+    EXPECT_THAT(config.status().message(), HasSubstr(std::string(what))) << tree;
+  };
+  expect_error("3", "a list of 1 to 32 paths");
+  expect_error("[]", "a list of 1 to 32 paths");
+  expect_error(R"x("os.system(1)")x", "a list of tuples");
+  expect_error("[[]]", "not empty");
+  expect_error("[[0], 1]", "not empty");
+  expect_error("[[0], [0, -1]]", "choices from 0 to 31");
+  expect_error("[[0], [0, 1.5]]", "choices from 0 to 31");
+  expect_error("[[0, 0], [0]]", "path (0, 0) comes without (0) before it");
+  expect_error("[[0], [2]]", "path (2) comes without (1) before it");
+  expect_error("[[0], [0]]", "path (0) comes twice");
+  const auto other = SpeculativeConfig::parse(
+      R"({"method": "ngram", "num_speculative_tokens": 2, "speculative_token_tree": [[0]]})");
+  EXPECT_THAT(other.status().message(), HasSubstr("is not of method \"ngram\""));
 }
 
 TEST(SpeculativeConfig, SaysWhatItIs) {

@@ -111,7 +111,6 @@ void SuffixDrafter::keep_matches(std::int32_t longest) {
 double SuffixDrafter::follow(std::span<const TokenId> text, bool own, std::int32_t most,
                              Draft& draft) {
   draft.clear();
-  draft.match = 0;
   if (matches().empty()) return 0;
   draft.match = std::ranges::max(matches(), {}, &TokenIndex::Match::length).length;
   keep_matches(draft.match);

@@ -5,10 +5,21 @@
 
 namespace quire {
 
-std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& params) {
+std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& params,
+                                                      std::int64_t num_choices, bool reduced) {
   auto drafting = std::make_shared<SamplingParams>(params);
   drafting->logprobs.reset();
   drafting->prompt_logprobs.reset();
+  if (num_choices > 1) drafting->logprobs = num_choices;
+  if (!reduced) return drafting;
+  drafting->repetition_penalty = 1;
+  drafting->presence_penalty = 0;
+  drafting->frequency_penalty = 0;
+  drafting->min_tokens = 0;
+  drafting->logit_bias.clear();
+  drafting->bad_words_token_ids.clear();
+  drafting->allowed_token_ids.clear();
+  drafting->logits_processor = nullptr;
   return drafting;
 }
 
@@ -65,10 +76,6 @@ void DraftModel::lay_out(const DraftWish& wish) {
 }
 
 DraftWork DraftModel::draft(std::span<const DraftWish> wishes) {
-  for (const DraftWish& wish : wishes) {
-    wish.draft->clear();
-    wish.draft->match = 0;
-  }
   if (wishes.empty() || runner_->failed()) return DraftWork::kNone;
   read_prompts_ = false;
   guessing_.clear();

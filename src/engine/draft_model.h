@@ -19,8 +19,11 @@
 namespace quire {
 
 // What guesses depend on of a request's parameters, and nothing that costs time without changing
-// them.
-std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& params);
+// them. So many choices come for each place. `reduced`: the drafter's ids are not the model's, so
+// what names tokens does not count.
+std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& params,
+                                                      std::int64_t num_choices = 1,
+                                                      bool reduced = false);
 
 class DraftModel final : public Drafter {
  public:

@@ -1,6 +1,8 @@
 #include "engine/draft_model_parts.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,8 +11,10 @@
 #include "base/printable.h"
 #include "engine/draft_model.h"
 #include "engine/draft_runner.h"
+#include "engine/medusa_drafter.h"
 #include "engine/state_drafter.h"
 #include "models/draft_layers.h"
+#include "weights/file_kind.h"
 #include "weights/safetensors.h"
 
 namespace quire {
@@ -50,29 +54,37 @@ Result<T> as_drafting(std::string_view what, Result<T> result) {
                 status.remedy());
 }
 
+Result<DraftBundle> open_whole(const std::string& path, const std::string& tokenizer) {
+  DraftBundle draft;
+  QUIRE_ASSIGN_OR_RETURN(static_cast<ModelBundle&>(draft), open_model(path, tokenizer));
+  return draft;
+}
+
 // The layer behind the model's last. Its checkpoint is opened once more: the model's own is given
 // away when it is loaded.
-Result<ModelBundle> open_mtp(const EngineArgs& args, const ModelBundle& bundle) {
+Result<DraftBundle> open_mtp(const EngineArgs& args, const ModelBundle& bundle) {
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, mtp_spec(bundle.spec));
-  QUIRE_ASSIGN_OR_RETURN(ModelBundle draft, open_model(args.model, args.tokenizer));
+  QUIRE_ASSIGN_OR_RETURN(DraftBundle draft, open_whole(args.model, args.tokenizer));
   draft.spec = std::move(spec);
   QUIRE_RETURN_IF_ERROR(check_tensors(draft.spec, *draft.weights));
   return draft;
 }
 
-Result<ModelBundle> open_eagle(const EngineArgs& args, const ModelBundle& bundle) {
+Result<json::value> read_config(const std::filesystem::path& file) {
   constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
-  ModelBundle draft;
+  QUIRE_ASSIGN_OR_RETURN(json::value config, read_json_file(file, kMaxConfigBytes));
+  if (config.is_object()) return config;
+  return Status::bad_model(fmt::format("{}: expected an object", file.string()));
+}
+
+Result<DraftBundle> open_eagle(const EngineArgs& args, const ModelBundle& bundle) {
+  DraftBundle draft;
   QUIRE_ASSIGN_OR_RETURN(draft.files, find_model_files(args.speculation->model));
   if (!draft.files.config) {
     return Status::config(fmt::format("{}: there is no config.json", draft.files.path.string()),
                           "give the folder of an EAGLE checkpoint in Hugging Face's layout");
   }
-  QUIRE_ASSIGN_OR_RETURN(const json::value config,
-                         read_json_file(*draft.files.config, kMaxConfigBytes));
-  if (!config.is_object()) {
-    return Status::bad_model(fmt::format("{}: expected an object", draft.files.config->string()));
-  }
+  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_config(*draft.files.config));
   QUIRE_ASSIGN_OR_RETURN(draft.weights, open_safetensors(draft.files.path));
   const bool bias = draft.weights->find("fc.bias") != nullptr;
   QUIRE_ASSIGN_OR_RETURN(
@@ -82,31 +94,76 @@ Result<ModelBundle> open_eagle(const EngineArgs& args, const ModelBundle& bundle
   return draft;
 }
 
+// Heads are published as medusa_lm_head, by Text Generation Inference's converter too, or, for
+// vLLM, as models are.
+Result<DraftBundle> open_medusa(const EngineArgs& args, const ModelBundle& bundle) {
+  constexpr std::string_view kMedusaWeights = "medusa_lm_head";
+  DraftBundle draft;
+  const std::filesystem::path folder = args.speculation->model;
+  const auto there = [&](const std::string& name) {
+    std::error_code error;
+    return std::filesystem::is_regular_file(folder / name, error);
+  };
+  if (!there("config.json")) {
+    return Status::not_found(fmt::format("{}: there is no config.json", folder.string()),
+                             "give the folder of a Medusa checkpoint");
+  }
+  if (there("medusa_lm_head.pt") && !there("medusa_lm_head.safetensors")) {
+    return pickle_refused(folder / "medusa_lm_head.pt");
+  }
+  const bool own_name = there(fmt::format("{}.safetensors", kMedusaWeights));
+  draft.files.path = folder;
+  draft.files.config = folder / "config.json";
+  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_config(*draft.files.config));
+  QUIRE_ASSIGN_OR_RETURN(draft.weights,
+                         open_safetensors(folder, SafetensorsTypes::kQuantized,
+                                          own_name ? kMedusaWeights : kHuggingFaceWeights));
+  QUIRE_ASSIGN_OR_RETURN(draft.medusa,
+                         medusa_spec(JsonReader(config.get_object(), draft.files.config->string()),
+                                     *draft.weights, bundle.spec));
+  return draft;
+}
+
 }  // namespace
 
-Result<std::optional<ModelBundle>> open_draft_model(const EngineArgs& args,
+Result<std::optional<DraftBundle>> open_draft_model(const EngineArgs& args,
                                                     const ModelBundle& bundle) {
-  if (!args.speculation || !args.speculation->computes()) return std::optional<ModelBundle>();
-  const SpeculativeMethod method = args.speculation->method;
-  if (method == SpeculativeMethod::kMtp) {
-    QUIRE_ASSIGN_OR_RETURN(auto draft, as_drafting("method \"mtp\"", open_mtp(args, bundle)));
-    draft.text = {};  // as the model's
-    return std::optional(std::move(draft));
+  if (!args.speculation || !args.speculation->computes()) return std::optional<DraftBundle>();
+  const auto open = [&]() -> Result<DraftBundle> {
+    switch (args.speculation->method) {
+      case SpeculativeMethod::kMtp:
+        return as_drafting("method \"mtp\"", open_mtp(args, bundle));
+      case SpeculativeMethod::kEagle:
+        return as_drafting("method \"eagle\"", open_eagle(args, bundle));
+      case SpeculativeMethod::kMedusa:
+        return as_drafting("method \"medusa\"", open_medusa(args, bundle));
+      default:
+        return as_drafting("the draft model", open_whole(args.speculation->model, {}));
+    }
+  };
+  QUIRE_ASSIGN_OR_RETURN(auto draft, open());
+  if (args.speculation->method == SpeculativeMethod::kDraftModel) {
+    QUIRE_RETURN_IF_ERROR(check_same_tokens(*bundle.text.tokenizer, *draft.text.tokenizer));
   }
-  if (method == SpeculativeMethod::kEagle) {
-    QUIRE_ASSIGN_OR_RETURN(auto draft, as_drafting("method \"eagle\"", open_eagle(args, bundle)));
-    return std::optional(std::move(draft));
-  }
-  QUIRE_ASSIGN_OR_RETURN(auto draft,
-                         as_drafting("the draft model", open_model(args.speculation->model, {})));
-  QUIRE_RETURN_IF_ERROR(check_same_tokens(*bundle.text.tokenizer, *draft.text.tokenizer));
   draft.text = {};  // as the model's
   return std::optional(std::move(draft));
 }
 
-Result<std::unique_ptr<Drafter>> load_draft_model(const ModelBundle& draft, const DraftSizes& sizes,
+Result<std::unique_ptr<Drafter>> load_draft_model(const DraftBundle& draft, const DraftSizes& sizes,
+                                                  std::span<const std::int32_t> token_tree,
                                                   const Model& model, Device& device) {
   const ModelRunnerConfig& config = sizes.runner;
+  if (draft.medusa) {
+    QUIRE_ASSIGN_OR_RETURN(
+        auto medusa, load_medusa(*draft.medusa, *draft.weights, model.spec().vocab_size, device));
+    QUIRE_ASSIGN_OR_RETURN(auto heads,
+                           MedusaRunner::create(std::move(medusa), device,
+                                                {.max_rows = config.max_num_seqs,
+                                                 .eos_token_ids = config.eos_token_ids,
+                                                 .activation_mode = config.activation_mode}));
+    return std::unique_ptr<Drafter>(
+        std::make_unique<MedusaDrafter>(std::move(heads), token_tree, config.max_num_seqs));
+  }
   const bool reads_states = draft.spec.state_input.present;
   QUIRE_ASSIGN_OR_RETURN(
       auto loaded,

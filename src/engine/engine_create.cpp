@@ -93,8 +93,9 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
   if (draft) {
-    QUIRE_ASSIGN_OR_RETURN(parts.draft_model,
-                           load_draft_model(*draft, *sizes.draft, *model, *device));
+    QUIRE_ASSIGN_OR_RETURN(
+        parts.draft_model,
+        load_draft_model(*draft, *sizes.draft, args.speculation->token_tree, *model, *device));
   }
   // Packed: of the mapping no page is left in memory, and the updater alone reads it again.
   auto updater = std::make_unique<WeightUpdater>(std::move(bundle.weights), sizes.max_model_len,

@@ -10,6 +10,7 @@
 #include "core/kv_tier.h"
 #include "draft/drafter.h"
 #include "engine/engine_args.h"
+#include "engine/medusa_drafter.h"
 #include "engine/output_processor.h"
 #include "engine/state_drafter.h"
 #include "exec/kv_offloader.h"
@@ -85,18 +86,29 @@ Status check_takes_back(std::span<const KvGroup> groups, std::string_view who) {
       "leave the flag out, or use a model whose layers all have attention");
 }
 
+Status size_medusa(const MedusaSpec& spec, const WeightSource& weights, int threads,
+                   const ModelRunnerConfig& runner, MemoryPlanInput& input) {
+  const StreamMemory stream =
+      cpu_stream_memory(MedusaRunner::stream_limits(spec, runner.max_num_seqs), threads);
+  input.draft_bytes =
+      spec.weight_bytes(weights) + MedusaRunner::bytes(spec, runner.max_num_seqs, stream) +
+      MedusaDrafter::bytes(spec.hidden_size, runner.max_num_seqs, runner.max_model_len);
+  return {};
+}
+
 // Of the model that drafts: its runner, and what it takes besides the cache; that, for each page of
 // the model's.
-Status size_draft_model(const EngineArgs& args, const ModelBundle& draft, int threads,
+Status size_draft_model(const EngineArgs& args, const DraftBundle& draft, int threads,
                         EngineSizes& sizes, MemoryPlanInput& input) {
   DraftSizes& own = sizes.draft.emplace();
   own.runner = sizes.runner;
   own.runner.max_sampled_rows = 0;
   own.runner.states = draft.spec.state_input.present ? StateRows::kLast : StateRows::kNone;
   own.runner.max_steps_in_flight = 1;
+  QUIRE_RETURN_IF_ERROR(resolve_types(args, *draft.weights, LoadQuantization::kNone, own.runner));
+  if (draft.medusa) return size_medusa(*draft.medusa, *draft.weights, threads, own.runner, input);
   own.runner.max_model_len =
       std::min<std::int64_t>(sizes.max_model_len, draft.spec.max_position_embeddings);
-  QUIRE_RETURN_IF_ERROR(resolve_types(args, *draft.weights, LoadQuantization::kNone, own.runner));
   own.kv_groups = kv_groups(draft.spec, own.runner.max_model_len, own.runner.kv_format());
   QUIRE_RETURN_IF_ERROR(check_takes_back(own.kv_groups, "the model that drafts"));
   const RunnerMemory memory = ModelRunner::memory_of(
@@ -161,7 +173,7 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
 }
 
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
-                                const std::optional<ModelBundle>& draft, std::uint64_t table_bytes,
+                                const std::optional<DraftBundle>& draft, std::uint64_t table_bytes,
                                 const MemoryLimits& limits) {
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const DecoderSpec& spec = bundle.spec;
@@ -216,7 +228,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.gpu_memory_utilization = args.gpu_memory_utilization;
   QUIRE_ASSIGN_OR_RETURN(sizes.plan, make_memory_plan(input, limits));
   runner.num_blocks = sizes.plan.num_blocks;
-  if (sizes.draft) {
+  if (sizes.draft && !sizes.draft->kv_groups.empty()) {
     sizes.draft->runner.num_blocks = sizes.plan.num_blocks / pages_per_block(sizes.kv_groups) *
                                      pages_per_block(sizes.draft->kv_groups);
   }

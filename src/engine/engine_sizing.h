@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/kv_group.h"
 #include "engine/api.h"
+#include "engine/draft_bundle.h"
 #include "exec/model_runner.h"
 #include "load/model_bundle.h"
 #include "plan/memory_plan.h"
@@ -16,7 +17,7 @@
 
 namespace quire {
 
-// Of a model that drafts.
+// Of a model that drafts. Of heads it is limits and types alone that count.
 struct DraftSizes {
   ModelRunnerConfig runner;
   std::vector<KvGroup> kv_groups;
@@ -31,12 +32,12 @@ struct EngineSizes {
   MemoryPlan plan;
 };
 
-// `draft`: the model that drafts, where one does. Its cache has room for as many tokens as the
+// `draft`: what drafts, where it computes. Its cache has room for as many tokens as the
 // model's. `table_bytes`: what opening the model has put in memory (tokenizer, configuration).
 // kConfig for settings that contradict each other, kInvalidArgument for one out of range,
 // kResourceExhausted with numbers and a remedy where the memory does not suffice.
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
-                                const std::optional<ModelBundle>& draft, std::uint64_t table_bytes,
+                                const std::optional<DraftBundle>& draft, std::uint64_t table_bytes,
                                 const MemoryLimits& limits);
 
 // The KV cache's type that `args` ask for, as size_engine() chooses it, and its errors.

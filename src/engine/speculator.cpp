@@ -73,15 +73,15 @@ bool Speculator::learn_next(Followed& followed, TokenId token) {
   for (std::int32_t i = before + 1; i < guess.size(); ++i) {
     if (guess.parent(i) == before) ++num_choices;
   }
-  std::size_t rank = num_choices == 1 ? Acceptance::kOnly : 1;
+  std::size_t index = 0;
   bool goes_on = false;
   for (std::int32_t i = before + 1; i < guess.size(); ++i) {
     if (guess.parent(i) == followed.last_right && followed.last_right != before) goes_on = true;
     if (guess.parent(i) != before) continue;
     const bool right = guess.token(i) == token;
+    const std::size_t rank = Acceptance::rank_of(index++, num_choices, drafter_->computes());
     followed.acceptance.observe(Acceptance::class_of(followed.guess.match), place, right, rank);
     governor_.observe(followed.guess.match, place, right, rank);
-    ++rank;
     if (right) followed.last_right = i;
   }
   return goes_on;
@@ -104,20 +104,46 @@ void Speculator::collect(const Scheduler& scheduler, const Give& give) {
       continue;
     }
     learn(*request, *followed);
-    // No further than the output may go.
-    const std::int32_t room = request->max_computed_tokens() - request->num_tokens();
-    const std::int32_t most = std::min(room, max_drafts_);
     Candidate& candidate = candidates_.emplace_back();
     candidate.request = request;
     candidate.followed = followed;
+    candidate.num_drafts = most_guesses(request->max_computed_tokens() - request->num_tokens());
     if (followed->count) {
-      candidate.num_drafts = std::min(most, *followed->count);
-    } else {
-      candidate.num_drafts = drafter_->branches() ? std::min(room, kMaxTreeDrafts) : most;
+      candidate.num_drafts = std::min({candidate.num_drafts, max_drafts_, *followed->count});
     }
   }
   keys_of_row_ =
       num_rows_ == 0 ? 0 : static_cast<double>(num_keys) / static_cast<double>(num_rows_);
+}
+
+// At what follows a text that may get so many tokens more. Of a tree, what is too deep is cut by
+// the scheduler.
+std::int32_t Speculator::most_guesses(std::int32_t room) const {
+  const auto tree_size = static_cast<std::int32_t>(drafter_->tree().size());
+  if (tree_size > 0 && room > 0) return tree_size;
+  return std::min(room, drafter_->branches() ? kMaxTreeDrafts : max_drafts_);
+}
+
+// What was chosen of the drafter's tree, or its beginning.
+void Speculator::wish(const Candidate& candidate) {
+  std::vector<std::int32_t>& wished = candidate.followed->wished;
+  wished.clear();
+  if (candidate.num_drafts <= 0) return;
+  std::array<std::int32_t, kMaxTreeDrafts> places{};
+  const std::span<const std::int32_t> tree = drafter_->tree();
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const bool taken = candidate.followed->count
+                           ? static_cast<std::int32_t>(i) < candidate.num_drafts
+                           : (candidate.chosen >> i & 1) != 0;
+    if (!taken) continue;
+    places[i] = static_cast<std::int32_t>(wished.size());
+    wished.push_back(tree[i] < 0 ? tree[i] : places[static_cast<std::size_t>(tree[i])]);
+  }
+  wishes_.push_back({.request_id = candidate.request->id(),
+                     .tokens = candidate.request->token_ids(),
+                     .most = candidate.num_drafts,
+                     .draft = &candidate.followed->draft,
+                     .parents = wished});
 }
 
 // As many as each candidate may have.
@@ -125,20 +151,16 @@ void Speculator::guess() {
   wishes_.clear();
   for (const Candidate& each : candidates_) {
     each.followed->draft.clear();
-    if (each.num_drafts <= 0) continue;
-    wishes_.push_back({.request_id = each.request->id(),
-                       .tokens = each.request->token_ids(),
-                       .most = each.num_drafts,
-                       .draft = &each.followed->draft});
+    wish(each);
   }
   const Instant start = clock_.now();
   const DraftWork work = drafter_->draft(wishes_);
   guessing_ = work == DraftWork::kNone ? Duration::zero() : clock_.now() - start;
   read_prompts_ = work == DraftWork::kPrompts;
-  std::size_t longest = 0;
+  std::int32_t longest = 0;
   for (const Candidate& each : candidates_) {
     Followed& followed = *each.followed;
-    longest = std::max(longest, followed.draft.tokens.size());
+    longest = std::max(longest, std::ranges::max(depths_of(followed.draft.view())));
     if (!followed.guess.empty()) continue;
     followed.guess = followed.draft;
     followed.guessed_at = each.request->token_ids().size();
@@ -166,7 +188,7 @@ void Speculator::choose() {
       offers_.push_back({.acceptance = &each.followed->acceptance,
                          .match = computes ? 0 : draft.match,
                          .num_tokens = std::max(each.num_drafts, 0),
-                         .parents = computes ? std::span<const std::int32_t>() : draft.parents,
+                         .parents = computes ? drafter_->tree() : draft.parents,
                          .most = max_drafts_});
     }
   }

@@ -56,7 +56,8 @@ class Speculator {
     bool begun = false;    // the drafter knows it
     bool refused = false;  // and has no room for it
     Acceptance acceptance{0.95};
-    Draft draft;  // for the next step
+    Draft draft;                       // for the next step
+    std::vector<std::int32_t> wished;  // its parents, where it is a part of the drafter's tree
     // A guess of which it is still open whether it is right.
     Draft guess;
     std::size_t guessed_at = 0;   // tokens that the request had
@@ -74,6 +75,8 @@ class Speculator {
   void learn(const Request& request, Followed& followed);
   bool learn_next(Followed& followed, TokenId token);
   void collect(const Scheduler& scheduler, const Give& give);
+  std::int32_t most_guesses(std::int32_t room) const;
+  void wish(const Candidate& candidate);
   void guess();
   void choose();
   void select(const Candidate& candidate);

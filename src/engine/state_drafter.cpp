@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/draft_model.h"
+#include "engine/step_states.h"
 
 namespace quire {
 
@@ -48,27 +49,17 @@ void StateDrafter::read(RequestId request_id, std::span<const TokenId> tokens) {
 void StateDrafter::computed(const SchedulerOutput& step, const ModelRunnerOutput& result) {
   if (runner_->failed()) return;
   runner_->begin_round();
-  std::span<const float> states = result.states;
-  std::span<const SampledToken> sampled = result.sampled;
-  for (const ScheduledRequest& each : step.scheduled) {
-    const auto is_its = [&](const SampledToken& token) {
-      return token.request_id == each.request_id;
-    };
-    const auto own = sampled.first(
-        static_cast<std::size_t>(std::ranges::find_if_not(sampled, is_its) - sampled.begin()));
-    sampled = sampled.subspan(own.size());
-    auto count = static_cast<std::size_t>(each.end_without_drafts() - each.num_computed_tokens);
-    if (!own.empty()) count += own.size() - 1;
-    const auto given = states.first(count * state_size_);
-    states = states.subspan(given.size());
-    const auto found = followed_.find(each.request_id);
-    if (found == followed_.end()) continue;
-    std::vector<TokenId>& tokens = found->second.tokens;
-    if (std::ssize(tokens) == each.end_without_drafts()) {
-      for (const SampledToken& token : own) tokens.push_back(token.token_id);
-    }
-    take(found->second, static_cast<std::size_t>(each.num_computed_tokens), given);
-  }
+  for_each_states(step, result, state_size_,
+                  [this](const ScheduledRequest& each, std::span<const float> states,
+                         std::span<const SampledToken> sampled) {
+                    const auto found = followed_.find(each.request_id);
+                    if (found == followed_.end()) return;
+                    std::vector<TokenId>& tokens = found->second.tokens;
+                    if (std::ssize(tokens) == each.end_without_drafts()) {
+                      for (const SampledToken& token : sampled) tokens.push_back(token.token_id);
+                    }
+                    take(found->second, static_cast<std::size_t>(each.num_computed_tokens), states);
+                  });
   flush();
 }
 
@@ -163,10 +154,6 @@ bool StateDrafter::lay_out(const DraftWish& wish) {
 }
 
 DraftWork StateDrafter::draft(std::span<const DraftWish> wishes) {
-  for (const DraftWish& wish : wishes) {
-    wish.draft->clear();
-    wish.draft->match = 0;
-  }
   if (wishes.empty() || runner_->failed()) return DraftWork::kNone;
   guessing_.clear();
   runner_->begin_round();

@@ -37,14 +37,6 @@ Status check_eagle_architecture(const JsonReader& config) {
       "use a checkpoint of EAGLE for a Llama model");
 }
 
-Status expect_size(const JsonReader& config, std::string_view key, std::int64_t value,
-                   std::int64_t expected) {
-  if (value == expected) return {};
-  return Status::config(
-      fmt::format("{}: {} is {}, that of the model {}", config.where(), key, value, expected),
-      "use a checkpoint that was trained for the model");
-}
-
 }  // namespace
 
 Result<DecoderSpec> mtp_spec(const DecoderSpec& model) {
@@ -96,6 +88,14 @@ Result<DecoderSpec> eagle_spec(const JsonReader& config, const DecoderSpec& mode
   // The model's own.
   spec.unread_tensors = {"embed_tokens.", "lm_head."};
   return spec;
+}
+
+Status expect_size(const JsonReader& config, std::string_view key, std::int64_t value,
+                   std::int64_t expected) {
+  if (value == expected) return {};
+  return Status::config(
+      fmt::format("{}: {} is {}, that of the model {}", config.where(), key, value, expected),
+      "use a checkpoint that was trained for the model");
 }
 
 }  // namespace quire

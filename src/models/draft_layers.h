@@ -19,4 +19,8 @@ Result<DecoderSpec> mtp_spec(const DecoderSpec& model);
 // are not those of `model`, kUnimplemented for another architecture, EAGLE-3's among them.
 Result<DecoderSpec> eagle_spec(const JsonReader& config, const DecoderSpec& model, bool bias);
 
+// kConfig where the value of a checkpoint's key, a size, is not that of the model.
+Status expect_size(const JsonReader& config, std::string_view key, std::int64_t value,
+                   std::int64_t expected);
+
 }  // namespace quire

@@ -1,0 +1,17 @@
+// What computes guesses, as it lies on disk.
+#pragma once
+
+#include <optional>
+
+#include "load/model_bundle.h"
+#include "models/medusa.h"
+
+namespace quire {
+
+// A model, or layers that read another's states; or heads, of which the bundle has the files and
+// the weights alone.
+struct DraftBundle : ModelBundle {
+  std::optional<MedusaSpec> medusa = {};
+};
+
+}  // namespace quire
