@@ -7,6 +7,8 @@ import json
 import pathlib
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -112,6 +114,22 @@ class Calculator(BrowserTest):
         expect(self.field("Prompt, tokens")).to_have_value("3000")
         expect(self.field("Devices for each layer")).to_have_value("2")
         expect(self.field("Stages of layers")).to_have_value("2")
+
+    def test_its_command_quotes_what_a_shell_would_read(self):
+        folder = pathlib.Path(self.file.parent, "it's 5 $HOME; & `here`")
+        folder.mkdir()
+        config = shutil.copy(SOURCE / "examples/configs/llama-3.1-8b.json", folder / "a config.json")
+        page = self.file.with_name("quoted.html")
+        text, place = self.file.read_text(), '"command":"examples/configs/llama-3.1-8b.json"'
+        self.assertEqual(text.count(place), 1)
+        page.write_text(text.replace(place, f'"command":{json.dumps(str(config))}'))
+        self.page.goto(f"file://{page}#model=llama-3.1-8b")
+        command = self.page.locator("pre").inner_text()
+        self.assertEqual(shlex.split(command)[2], str(config))
+        ran = subprocess.run(["sh", "-c", command.replace("quire", shlex.quote(str(PROGRAM)), 1) + " --json"],
+                             capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(len(json.loads(ran.stdout)["plans"]), 1)
 
     def test_what_does_not_go_is_said(self):
         self.open(model="llama-3.1-70b")

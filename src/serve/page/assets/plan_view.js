@@ -148,10 +148,13 @@ function speedSheet({prefill, decode, usdPerHour, computedIn}, values) {
         cell(each.usdPerMillion === null ? '-' : USD.format(each.usdPerMillion)), h('td', {}, each.bound)))))));
 }
 
+// As a POSIX shell reads it.
+const quoted = (word) => (/^[\w@%+=:,.\/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
 function commandOf(model, values, price) {
   const kv = {'16 bits': 'bf16', '8 bits': 'fp8', '32 bits': 'fp32'}[values.kv];
   const usd = values.price === '' || price === 0 ? '' : ` --price-per-hour ${price}`;
-  return `quire plan ${model === '' ? '' : `${model} `}--dtype ${values.dtype} --device ${values.device} --tp ${values.tp} --pp ${values.pp}` +
+  return `quire plan ${model === '' ? '' : `${quoted(model)} `}--dtype ${values.dtype} --device ${values.device} --tp ${values.tp} --pp ${values.pp}` +
     ` --kv-cache-dtype ${kv} --max-model-len ${values.maxLen} --input-len ${values.input} --output-len ${values.output}` +
     ` --max-num-seqs ${values.seqs} --max-num-batched-tokens ${values.batched}` +
     ` --gpu-memory-utilization ${Number(values.utilization) / 100}${usd}`;
