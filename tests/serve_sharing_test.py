@@ -6,6 +6,7 @@ much each key may ask for.
 
 import concurrent.futures
 import pathlib
+import statistics
 import subprocess
 import tempfile
 import time
@@ -72,6 +73,27 @@ class Keys(ServerTest):
                 reply = self.server.post("/v1/completions", {"prompt": "a", **fields})
                 self.assertEqual(reply.status, 400)
                 self.assertIn(words, reply.error["message"])
+
+
+class KeysByTheClock(unittest.TestCase):
+    """A prompt of 900 tokens takes 90 ms to compute, and next to nothing where it is found."""
+
+    def test_no_answers_time_tells_what_another_key_has_asked(self):
+        with Server("--api-key", "second", "--simulate-token-us", 100, "--max-num-batched-tokens", 1024, key="first",
+                    simulate=1) as server:
+            def seconds(number, key):
+                begin = time.monotonic()
+                complete(server, [number, *range(1000, 1900)], bearer(key), max_tokens=1)
+                return time.monotonic() - begin
+            own, others, new = [], [], []
+            for number in range(2000, 2009):
+                seconds(number, "first")
+                own.append(seconds(number, "first"))
+                others.append(seconds(number, "second"))
+                new.append(seconds(number + 1000, "second"))
+        own, others, new = map(statistics.median, (own, others, new))
+        self.assertLess(own, 0.5 * new)  # the key's own are found, and that shows
+        self.assertAlmostEqual(others / new, 1, delta=0.1)
 
 
 class OneForAll(ServerTest):
