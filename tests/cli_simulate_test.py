@@ -121,6 +121,18 @@ class Simulate(unittest.TestCase):
         self.assertGreater(four["output_tokens_per_s"], two["output_tokens_per_s"])
         self.assertAlmostEqual(four["usd"] / four["duration_s"], 2 * two["usd"] / two["duration_s"])
 
+    def test_stages_are_those_of_the_plan(self):
+        """80 layers in three stages, the last with the output matrix: their room and their times are what quire plan says."""
+        args = [CONFIGS / "llama-3.1-70b.json", "--max-model-len", 8000, "--device", "h100", "--dtype", "fp8", "--pp", 3,
+                "--input-len", 1024, "--output-len", 2]
+        (planned,) = json.loads(run("plan", *args, "--json").stdout)["plans"]
+        alone = simulate(*args, "--num-requests", 1, "--length-spread", "fixed")["runs"][0]
+        self.assertAlmostEqual(alone["ttft_s"]["p50"] / planned["prefill"]["expected_ms"] * 1e3, 1, places=6)
+        self.assertAlmostEqual(alone["tpot_s"]["p50"] / planned["decode"][0]["expected_ms"] * 1e3, 1, places=3)
+        memory = planned["memory"]
+        tokens = memory["kv_cache"] / memory["kv_bytes_per_sequence"] * 8000
+        self.assertTrue(tokens - 3 * 16 <= alone["kv_tokens"] <= tokens, (alone["kv_tokens"], tokens))
+
     def test_prompts_on_servers_of_their_own(self):
         found = runs(*SMALL, "--num-requests", 300, "--qps", 12, "--input-len", 3000, "--output-len", 200, "--replicas", 2,
                      "--max-num-batched-tokens", 4096, "--router", "least-loaded", "--sweep", "prefill-replicas=0,1")
@@ -199,11 +211,15 @@ class Simulate(unittest.TestCase):
         self.assertEqual({**again["runs"][0], "settings": []}, {**again["simulated"], "settings": []})
         # Costs from elsewhere are taken in proportion, so that the log's steps take what they took.
         costs = self.folder / "costs.json"
-        costs.write_text(json.dumps({"step_ns": 1000, "row_ns": 0, "row_1024_keys_ns": 0, "prompt_token_ns": 0,
-                                     "prompt_1024_keys_ns": 0}))
+        costs.write_text(json.dumps({"tokens": [[1, 1000]], "row_ns": 0, "row_1024_keys_ns": 0, "prompt_1024_keys_ns": 0}))
         given = simulate("--event-log", log, "--step-cost", costs)
         self.assertAlmostEqual(given["simulated"]["output_tokens_per_s"] / recorded["output_tokens_per_s"], 1, delta=0.3)
-        self.assertGreater(given["step_cost"]["step_ns"], 1_000_000)
+        self.assertEqual(given["step_cost"]["tokens"], [[1, 1000]])
+        self.assertGreater(min(factor for _, factor in given["step_cost"]["factors"]), 1000)
+        # Which steps the log had, and how much of a run is made of such.
+        self.assertIn("4 to 7", report["step_cost"]["steps_of_the_log"])
+        self.assertGreater(same["recorded_step_share"], 0.8)
+        self.assertLess(changed["recorded_step_share"], 0.5)
         text = run("simulate", "--event-log", log).stdout
         self.assertIn("against the recorded run", text)
         for args, said in ((["--tp", 2], "--tp: "), (["--device", "h100"], "--device: "), (["--kv", "reserved"], "--kv: "),
@@ -222,7 +238,7 @@ class Simulate(unittest.TestCase):
                 fields = {"model": "tiny", "prompt": "the cat sat on", "speculation": 4, "seed": seed, "max_tokens": 90,
                           "ignore_eos": True, "allowed_token_ids": [70, 71]}
                 self.assertEqual(server.post("/v1/completions", fields).status, 200)
-        costs.write_text(json.dumps({"step_ns": 1_000_000, "row_ns": 1000, "row_1024_keys_ns": 0, "prompt_token_ns": 0,
+        costs.write_text(json.dumps({"tokens": [[1, 1_000_000], [2, 1_001_000]], "row_ns": 0, "row_1024_keys_ns": 0,
                                      "prompt_1024_keys_ns": 0}))
         args = ["--event-log", log, "--step-cost", costs]
         report = simulate(*args, "--sweep", "num-speculative-tokens=0,2,8")
@@ -274,12 +290,16 @@ class Simulate(unittest.TestCase):
 
     def test_costs_that_were_measured_here(self):
         costs = self.folder / "costs.json"
-        measured = run("bench", "calibrate", TINY / "hf", "--max-model-len", 128, "--threads", 1, "--output", costs)
+        measured = run("bench", "calibrate", TINY / "hf", "--max-model-len", 128, "--threads", 1, "--rounds", 2, "--output", costs)
         self.assertEqual(measured.returncode, 0, measured.stderr)
         written = json.loads(costs.read_text())
-        self.assertGreater(written["step_ns"] + written["row_ns"], 0)
-        costs.write_text(json.dumps({**written, "step_ns": 10_000_000, "row_ns": 0, "row_1024_keys_ns": 0,
-                                     "prompt_token_ns": 0, "prompt_1024_keys_ns": 0}))
+        self.assertEqual([tokens for tokens, _ in written["tokens"]][:6], [1, 2, 4, 8, 16, 32])
+        self.assertGreater(written["tokens"][0][1], 0)
+        for kind in written["kinds"]:
+            self.assertGreaterEqual(kind["num_steps"], 4)
+            self.assertGreaterEqual(kind["spread"], 0)
+        costs.write_text(json.dumps({**written, "tokens": [[1, 10_000_000]], "row_ns": 0, "row_1024_keys_ns": 0,
+                                     "prompt_1024_keys_ns": 0}))
         run_ = simulate(*SMALL, "--num-requests", 3, "--qps", 0, "--input-len", 10, "--output-len", 11, "--length-spread",
                         "fixed", "--step-cost", costs)["runs"][0]
         self.assertAlmostEqual(run_["ttft_s"]["p50"], 0.01)
@@ -290,8 +310,12 @@ class Simulate(unittest.TestCase):
     def test_what_is_wrong_is_refused_by_name(self):
         broken = self.folder / "trace.csv"
         broken.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,1,1\n")
-        costs = self.folder / "costs.json"
-        costs.write_text('{"step_ns": -1, "row_ns": 0, "row_1024_keys_ns": 0, "prompt_token_ns": 0, "prompt_1024_keys_ns": 0}')
+
+        def wrong(number, **keys):
+            file = self.folder / f"wrong{number}.json"
+            file.write_text(json.dumps({"tokens": [[1, 9]], "row_ns": 0, "row_1024_keys_ns": 0, "prompt_1024_keys_ns": 0, **keys}))
+            return file
+
         for args, code, said in (
                 (["--device", "h1000"], 64, "did you mean h100?"),
                 (["--trace", broken], 64, "trace.csv:2: expected a time"),
@@ -305,14 +329,17 @@ class Simulate(unittest.TestCase):
                 (["--max-step-ms", "-1"], 64, "max-step-ms: expected milliseconds"),
                 (["--kv-offload-gbs", "0"], 64, "kv-offload-gbs: expected 0.001"),
                 (["--kv-offloading-size", "1", "--no-enable-prefix-caching"], 64, "--kv-offloading-size: only KV blocks"),
-                (["--pp", 33], 64, "--pp 33: llama-3.1-8b has 32 layers"),
+                (["--pp", 33], 64, "--pp 33: the model has 32 layers"),
                 (["--prefill-replicas", 1], 64, "none is left to go on with them"),
                 (["--num-speculative-tokens", 4], 64, "--speculative-acceptance"),
                 (["--num-speculative-tokens", 4, "--speculative-acceptance", "0.5", "--batching", "static"], 64, "no drafts"),
                 (["--speculative-acceptance", "1.5"], 64, "1.5"),
                 (["--html", self.folder / "no/page"], 74, "no/page"),
                 (["--input-len", 5000], 64, "more than a sequence of 4096 tokens"),
-                (["--step-cost", costs], 64, "a cost is out of range"),
+                (["--step-cost", wrong(0, row_ns=-1)], 64, "row_ns: a cost is out of range"),
+                (["--step-cost", wrong(1, tokens=[[2, 9], [1, 9]])], 64, "tokens: a cost is out of range"),
+                (["--step-cost", wrong(2, tokens=[7])], 64, "tokens: expected an array of [tokens of a step, nanoseconds]"),
+                (["--step-cost", wrong(3, tokens=None)], 64, "tokens"),
                 (["--event-log", self.folder / "nothing"], 66, "nothing"),
                 (["--device", "rtx4090", "--dtype", "fp32"], 78, "less than a block")):
             with self.subTest(args):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What a recorded run says of another setting, against a real run with that setting.
 
-    bench/simulation/what_if.py PROGRAM [--model MODEL] [--threads N] [--repeat N] [--output FILE]
+    bench/simulation/what_if.py PROGRAM [--model MODEL] [--threads N] [--repeat N] [--output FILE] [--only PART] [--keep FOLDER]
 
 For each of some settings it serves a load with an event log, again with the setting changed, in turns, and asks
 `quire simulate --event-log` of the first log what the change would do, with the costs of steps that `quire bench calibrate`
-has found before. Printed are the change that was measured and the
+has found at the start. Printed are the change that was measured and the
 one that was simulated, of throughput and of the medians of the times; each is the median of the repeated pairs. The exit
 code is 1 where a change of more than 10% has the other direction, or the simulated one leads to a value that is off by
 more than 20%. Best on a machine where nothing else runs: the load average is printed with the numbers.
@@ -76,27 +76,31 @@ def record(program, log, load, flags):
         call(program, "bench", "serve", "--json", "--base-url", address, "--ignore-eos", "--num-warmups", 1, *load)
 
 
-def main():
+def run(stack):
     parser = parser_of(__doc__)
+    parser.add_argument("--keep", type=pathlib.Path, help="folder for the event logs and the costs, which stay there")
     parser.add_argument("--only", help="a part of the name of the settings to run")
     options = parser.parse_args()
     common = engine_flags(options)
     rows, failed = [], 0
-    for name, load, flags, change in SETTINGS:
+    folder = options.keep or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
+    folder.mkdir(exist_ok=True)
+    costs = folder / "costs.json"
+    call(options.program, "bench", "calibrate", *common, "--output", costs, "--json")
+    for number, (name, load, flags, change) in enumerate(SETTINGS):
         if options.only and options.only not in name:
             continue
         pairs = []
-        with tempfile.TemporaryDirectory() as folder:
-            costs = pathlib.Path(folder, "costs.json")
-            call(options.program, "bench", "calibrate", *common, "--output", costs, "--json")
-            for i in range(options.repeat):
-                before, after = (pathlib.Path(folder, f"{which}{i}") for which in ("before", "after"))
-                record(options.program, before, load, [*common, *words(flags)])
-                record(options.program, after, load, [*common, *words({**flags, **change})])
-                told = call(options.program, "simulate", "--json", "--event-log", before, "--step-cost", costs, *words(change))
-                pairs.append((told["recorded"], call(options.program, "simulate", "--json", "--event-log", after)["recorded"],
-                              told["simulated"], told["runs"][0]))
-        print(f"{name} ({' '.join(words(change))}), load average {os.getloadavg()[0]:.1f}")
+        for i in range(options.repeat):
+            before, after = (folder / f"{which}-{number}-{i}" for which in ("before", "after"))
+            record(options.program, before, load, [*common, *words(flags)])
+            record(options.program, after, load, [*common, *words({**flags, **change})])
+            told = call(options.program, "simulate", "--json", "--event-log", before, "--step-cost", costs, *words(change))
+            pairs.append((told["recorded"], call(options.program, "simulate", "--json", "--event-log", after)["recorded"],
+                          told["simulated"], told["runs"][0]))
+        share = statistics.median(pair[3]["recorded_step_share"] for pair in pairs)
+        print(f"{name} ({' '.join(words(change))}), load average {os.getloadavg()[0]:.1f}, "
+              f"{share:.0%} of the simulated time in steps as the log has them")
         for metric, value in METRICS.items():
             before, after, same, changed = (statistics.median(value(pair[i]) for pair in pairs) for i in range(4))
             real = statistics.median(value(pair[1]) / value(pair[0]) for pair in pairs) - 1
@@ -116,4 +120,5 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with contextlib.ExitStack() as opened:
+        sys.exit(run(opened))

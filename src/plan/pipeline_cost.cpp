@@ -71,13 +71,19 @@ PipelineCost::PipelineCost(const std::vector<ModelFootprint>& stages, const Plan
   hop_bandwidth_ = linked ? device.link_bandwidth / 2 : network;
 }
 
+double PipelineCost::expected_hop_s(double rows) const {
+  return rows * hop_bytes_per_row_ / hop_bandwidth_ / efficiencies_.link +
+         efficiencies_.reduce_latency_s;
+}
+
 StepTime PipelineCost::pass(const std::vector<StepTime>& times, double rows,
                             double& slowest_ideal) const {
   const auto hops = static_cast<double>(times.size() - 1);
-  const double transfers = hops > 0 ? hops * rows * hop_bytes_per_row_ / hop_bandwidth_ : 0;
   StepTime all;
-  all.link_s = all.ideal_s = transfers;
-  all.expected_s = transfers / efficiencies_.link + hops * efficiencies_.reduce_latency_s;
+  if (hops > 0) {
+    all.link_s = all.ideal_s = hops * rows * hop_bytes_per_row_ / hop_bandwidth_;
+    all.expected_s = hops * expected_hop_s(rows);
+  }
   slowest_ideal = 0;
   for (const StepTime& time : times) {
     all.flops += time.flops;

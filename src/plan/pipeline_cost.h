@@ -42,6 +42,9 @@ class PipelineCost {
   // that is longer. stage_s is one step's.
   StepTime decode(double sequences, double context) const;
 
+  // What it takes until a stage has so many rows of the one before it.
+  double expected_hop_s(double rows) const;
+
   const CostModel& stage(std::size_t index) const { return stages_[index]; }
   std::size_t num_stages() const { return stages_.size(); }
 

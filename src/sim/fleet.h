@@ -37,8 +37,8 @@ struct FleetConfig {
   // steps are in different stages; each has its part of the sequences and of the KV cache.
   int pipeline_stages = 1;
   RouterPolicy router = RouterPolicy::kRoundRobin;
-  std::function<Duration(const SchedulerOutput&)> step_time;  // ServerConfig's, of all stages
-  StepPace pace = {};                                         // this and the next, too
+  std::function<Duration(const SchedulerOutput&, std::size_t stage)> step_time;  // ServerConfig's
+  StepPace pace = {};  // this and the next, too
   std::function<SimulatedPacer()> make_pacer = {};
   SimulatedTierConfig tier = {};  // of each server; without blocks there is none
   // To hand over the keys and values of so many tokens; where there are prefill servers.

@@ -13,14 +13,10 @@ constexpr std::uint64_t kDraftChances = 0x445246;
 
 }  // namespace
 
-Instant Pipeline::pass(Instant now, Duration time) {
-  const auto num_stages = static_cast<Duration::rep>(free_.size());
-  const Duration each = time / num_stages;
-  Duration part = time - each * (num_stages - 1);
-  for (Instant& free : free_) {
-    now = std::max(now, free) + part;
-    free = now;
-    part = each;
+Instant Pipeline::pass(Instant now, std::span<const Duration> times) {
+  for (std::size_t stage = 0; stage < free_.size(); ++stage) {
+    now = std::max(now, free_[stage]) + times[stage];
+    free_[stage] = now;
   }
   return now;
 }
@@ -73,19 +69,22 @@ Status SimulatedServer::advance(Instant now, StepTotals& totals, Ended& ended) {
   in_flight_ = true;
   begun_ = end_ = now;
   if (plan_.scheduled.empty()) return {};  // only says who has gone
-  const Duration time = time_of_step();
-  end_ = pipeline_.pass(now, time);
-  totals.busy += time;
+  time_step();
+  end_ = pipeline_.pass(now, times_);
+  for (const Duration time : times_) totals.busy += time;
   count_step(plan_, scheduler_, end_ - now, totals);
   return {};
 }
 
-Duration SimulatedServer::time_of_step() {
-  Duration time = config_.step_time(received_.empty() ? plan_ : without_received());
+void SimulatedServer::time_step() {
+  const SchedulerOutput& priced = received_.empty() ? plan_ : without_received();
+  times_.clear();
+  for (std::size_t stage = 0; stage < pipeline_.num_stages(); ++stage) {
+    times_.push_back(std::max(config_.step_time(priced, stage), Duration(1)));
+  }
   const bool guessed = std::ranges::any_of(
       plan_.scheduled, [](const ScheduledRequest& each) { return each.num_drafts > 0; });
-  if (guessed) time += config_.drafts.time * std::ssize(config_.drafts.acceptance);
-  return std::max(time, Duration(1));
+  if (guessed) times_.back() += config_.drafts.time * std::ssize(config_.drafts.acceptance);
 }
 
 // Of a prompt that has come with its keys and values only the last token is computed.

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <unordered_set>
 #include <vector>
 
@@ -21,15 +22,16 @@ namespace quire {
 
 inline constexpr Instant kNoEvent = Instant(std::numeric_limits<Instant::rep>::max());
 
-// Devices that a step passes one after the other, for the same part of its time each, while other
-// steps are in those before and behind.
+// Devices that a step passes one after the other, while other steps are in those before and
+// behind.
 class Pipeline {
  public:
   explicit Pipeline(int num_stages) : free_(static_cast<std::size_t>(num_stages)) {}
 
-  // When a step of `time` in all that is ready at `now` has passed the last stage. Calls come in
-  // the order in which steps are ready.
-  Instant pass(Instant now, Duration time);
+  // When a step that is ready at `now` has passed the last stage, after so long in each. Calls come
+  // in the order in which steps are ready.
+  Instant pass(Instant now, std::span<const Duration> times);
+  std::size_t num_stages() const { return free_.size(); }
 
  private:
   std::vector<Instant> free_;  // when each stage has done with the steps so far
@@ -58,8 +60,9 @@ struct ServerConfig {
   SimulatedTierConfig tier;  // where scheduler.kv_tier is set
   // The token at this place of a request's sequence, where it is output.
   std::function<TokenId(RequestId request_id, std::int64_t place)> output;
-  // Of a step with these scheduled rows and total_num_scheduled_tokens; no more is said of it.
-  std::function<Duration(const SchedulerOutput&)> step_time;
+  // In a stage, with what brings it there, of a step with these scheduled rows and
+  // total_num_scheduled_tokens; no more is said of it.
+  std::function<Duration(const SchedulerOutput&, std::size_t stage)> step_time;
   SimulatedDrafts drafts;
   // Prompts come with their keys and values, all but those of the last token: to compute these
   // takes no time.
@@ -116,7 +119,7 @@ class SimulatedServer {
   std::size_t num_guesses(RequestId request_id, std::int64_t place) const;
   bool is_right(RequestId request_id, std::int64_t place, std::size_t draft) const;
   const SchedulerOutput& without_received();
-  Duration time_of_step();
+  void time_step();
 
   const ServerConfig& config_;
   Pipeline& pipeline_;
@@ -126,6 +129,7 @@ class SimulatedServer {
   SimulatedPacer pacer_;
   SchedulerOutput plan_;
   SchedulerOutput priced_;
+  std::vector<Duration> times_;  // of the step, in each stage
   ModelRunnerOutput output_;
   std::vector<RequestStepOutput> outputs_;
   std::vector<TokenId> guesses_;

@@ -1,6 +1,7 @@
 #include "apps/plan/device_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -39,10 +40,12 @@ Result<DevicePlan> make_device_plan(const PlannedModel& model, const PlanDevice&
   const std::int64_t length = std::min(model.max_len, settings.input_len + settings.output_len);
   std::vector<DeviceFit> fits;
   std::int64_t most = options.max_num_seqs;
+  double kv_tokens = HUGE_VAL;
   for (const ModelFootprint& stage : stages) {
     const DeviceFit& fit = fits.emplace_back(fit_device(stage, device, options));
     const double of_one = stage.kv_bytes(length, options.block_size);
     most = std::min(most, static_cast<std::int64_t>(fit.kv_cache / of_one));
+    kv_tokens = std::min(kv_tokens, fit.kv_cache / stage.kv_bytes_per_token());
   }
   // Of those with equally few sequences, none most of all, the one with the most weights.
   const auto fullest = std::ranges::min_element(
@@ -55,6 +58,7 @@ Result<DevicePlan> make_device_plan(const PlannedModel& model, const PlanDevice&
                     .stages = std::move(stages),
                     .fullest = static_cast<std::size_t>(fullest - fits.begin()),
                     .fit = *fullest,
+                    .kv_tokens = kv_tokens,
                     .cost = std::move(cost),
                     .usd_per_hour = usd,
                     .most = most};

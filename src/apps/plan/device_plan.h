@@ -38,6 +38,7 @@ struct DevicePlan {
   std::vector<ModelFootprint> stages;  // of one of the devices of each
   std::size_t fullest = 0;             // the stage that has room for the fewest sequences
   DeviceFit fit;                       // of that stage
+  double kv_tokens = 0;                // that all stages have room for, in blocks of no size
   PipelineCost cost;
   std::optional<double> usd_per_hour;  // of all devices
 

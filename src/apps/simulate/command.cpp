@@ -14,7 +14,7 @@
 #include "apps/simulate/simulate_flags.h"
 #include "apps/simulate/simulation.h"
 #include "apps/simulate/what_if.h"
-#include "apps/step_cost_file.h"
+#include "apps/step_times_file.h"
 #include "base/file.h"
 #include "base/printable.h"
 
@@ -103,7 +103,7 @@ void print_runs(const SimulateFlags& flags, const std::string& what, json::objec
 Result<SimulationSettings> settings_of(const SimulateFlags& flags) {
   SimulationSettings settings = flags.settings;
   if (!flags.step_cost.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(settings.step_cost, read_step_cost(flags.step_cost));
+    QUIRE_ASSIGN_OR_RETURN(settings.step_times, read_step_times(flags.step_cost));
   }
   return settings;
 }
@@ -136,20 +136,6 @@ Status run_simulate(const SimulateFlags& flags) {
   return {};
 }
 
-// Of a run that was recorded: what its steps take, from the log itself if nothing else says so. In
-// either case all together take what they took, with whatever else the machine did.
-Result<StepCostFit> step_cost_of(const RecordedRun& run, const SimulationSettings& settings) {
-  if (settings.step_cost) return StepCostFit{.cost = in_proportion(*settings.step_cost, run.steps)};
-  auto fit = fit_step_cost(run.steps);
-  if (fit.ok()) {
-    fit->cost = in_proportion(fit->cost, run.steps);
-    return fit;
-  }
-  return Status{fit.status().code(), fit.status().message(),
-                "measure what steps cost: quire bench calibrate --output costs.json, then "
-                "--step-cost costs.json"};
-}
-
 // With what the command line changes, and every value of its sweeps.
 Result<std::vector<SweptSettings>> changed_settings(const SimulateFlags& flags,
                                                     SimulationSettings settings) {
@@ -166,32 +152,46 @@ Result<std::vector<SweptSettings>> changed_settings(const SimulateFlags& flags,
   return all;
 }
 
-void print_what_if(const std::string& what, const StepCostFit& fit, const RecordedRun& recorded,
-                   const std::vector<SimulatedRun>& runs) {
+std::string kinds_text(const std::vector<StepKind>& kinds) {
+  std::vector<std::string> texts;
+  for (const StepKind& kind : kinds) texts.push_back(tokens_text(kind));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+void print_what_if(const std::string& what, bool measured, const RecordedStepTimes& recorded,
+                   const RecordedRun& run, const std::vector<SimulatedRun>& runs) {
   fmt::print("{}\n", what);
-  if (fit.mean_error > 0) {
-    fmt::print("steps cost what the log's {} did; one by one they are off by {:.1f}% on average\n",
-               recorded.steps.size(), fit.mean_error * 100);
-  }
-  for (const std::string& note : recorded.notes) fmt::print("note: {}\n", note);
+  fmt::print(
+      "steps of {} tokens cost what the log's {} did, others {}\n", kinds_text(recorded.kinds),
+      run.steps.size(),
+      measured ? "what --step-cost says, in proportion to these" : "what lies between these");
+  fmt::print("one by one the log's are off by {:.1f}% on average\n", recorded.mean_error * 100);
+  for (const std::string& note : run.notes) fmt::print("note: {}\n", note);
   fmt::print("\n{}", run_table_head());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    fmt::print("{}",
-               run_table_row(fmt::format("{}", fmt::join(runs[i].labels, " ")), runs[i].summary));
+    const SimulationSummary& summary = runs[i].summary;
+    fmt::print("{}", run_table_row(fmt::format("{}", fmt::join(runs[i].labels, " ")), summary));
     if (i == 0) continue;
     fmt::print("{}", run_table_change(i == 1 ? "  against the recorded run"
                                              : "  against the same settings simulated",
-                                      runs[i == 1 ? 0 : 1].summary, runs[i].summary));
+                                      runs[i == 1 ? 0 : 1].summary, summary));
+    fmt::print("  {:.0f}% of its time in steps as the log has them\n",
+               summary.recorded_step_share.value_or(0) * 100);
   }
 }
 
-void print_what_if_json(const SimulateFlags& flags, const StepCostFit& fit,
-                        const RecordedRun& recorded, const std::vector<SimulatedRun>& runs) {
+void print_what_if_json(const SimulateFlags& flags, const RecordedStepTimes& recorded,
+                        const RecordedRun& run, const std::vector<SimulatedRun>& runs) {
+  json::object costs = step_times_json(recorded.times);
+  costs["mean_error"] = recorded.mean_error;
+  json::object kinds;
+  for (const StepKind& kind : recorded.kinds) kinds[tokens_text(kind)] = kind.num_steps;
+  costs["steps_of_the_log"] = std::move(kinds);
   json::object report = {
       {"event_log", flags.event_log},
-      {"traffic", recorded.traffic.source},
-      {"step_cost", step_cost_json(fit)},
-      {"notes", json::array(recorded.notes.begin(), recorded.notes.end())},
+      {"traffic", run.traffic.source},
+      {"step_cost", std::move(costs)},
+      {"notes", json::array(run.notes.begin(), run.notes.end())},
       {"recorded", to_json(runs[0].summary)},
       {"simulated", to_json(runs[1].summary)},
       {"runs", to_json(std::vector<SimulatedRun>(runs.begin() + 2, runs.end()))}};
@@ -201,9 +201,10 @@ void print_what_if_json(const SimulateFlags& flags, const StepCostFit& fit,
 Status run_what_if(const SimulateFlags& flags) {
   QUIRE_ASSIGN_OR_RETURN(const SimulationSettings given, settings_of(flags));
   QUIRE_ASSIGN_OR_RETURN(const RecordedRun recorded, read_recorded_run(flags.event_log));
-  QUIRE_ASSIGN_OR_RETURN(const StepCostFit fit, step_cost_of(recorded, given));
+  QUIRE_ASSIGN_OR_RETURN(const RecordedStepTimes steps,
+                         recorded_step_times(recorded, given.step_times));
   SimulationSettings same = recorded_settings(recorded, given);
-  same.step_cost = fit.cost;
+  same.step_times = steps.times;
   QUIRE_ASSIGN_OR_RETURN(const auto all, changed_settings(flags, same));
   const std::size_t num_requests = recorded.traffic.arrivals.size();
   const std::string what =
@@ -218,7 +219,7 @@ Status run_what_if(const SimulateFlags& flags) {
   const auto simulate = [&](const std::vector<std::string>& labels,
                             const SimulationSettings& settings) {
     const RunList::Simulate run = [&](const auto& progress) {
-      return simulate_recorded(recorded, settings, usd, progress);
+      return simulate_recorded(recorded, settings, steps.kinds, usd, progress);
     };
     return list.add(labels, run);
   };
@@ -228,9 +229,9 @@ Status run_what_if(const SimulateFlags& flags) {
   }
   QUIRE_RETURN_IF_ERROR(list.close_page("The first of them is what was recorded."));
   if (flags.json) {
-    print_what_if_json(flags, fit, recorded, list.runs());
+    print_what_if_json(flags, steps, recorded, list.runs());
   } else {
-    print_what_if(what, fit, recorded, list.runs());
+    print_what_if(what, given.step_times.has_value(), steps, recorded, list.runs());
   }
   return {};
 }

@@ -11,7 +11,7 @@
 #include "core/step_pace.h"
 #include "sim/fleet.h"
 #include "sim/recorded_drafts.h"
-#include "sim/step_cost_fit.h"
+#include "sim/step_times_fit.h"
 #include "sim/traffic.h"
 
 namespace quire {

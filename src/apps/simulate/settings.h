@@ -13,6 +13,7 @@
 #include "core/step_pace.h"
 #include "plan/pipeline_cost.h"
 #include "sim/recorded_drafts.h"
+#include "sim/step_times.h"
 
 namespace quire {
 
@@ -46,7 +47,7 @@ struct SimulationSettings {
   std::optional<double> draft_s;  // to make a draft for each sequence of a step
   std::optional<double> ttft_s;   // what a request must keep to be a good one
   std::optional<double> tpot_s;
-  std::optional<StepCost> step_cost;      // measured; else the device's roofline
+  std::optional<StepTimes> step_times;    // measured; else the device's roofline
   std::optional<double> max_step_ms = 0;  // as EngineArgs has it
   StepPace pace = {};                     // that was recorded, where max_step_ms is zero
 };

@@ -23,23 +23,20 @@ RouterPolicy router_of(const std::string& name) {
   return name == "prefix" ? RouterPolicy::kPrefix : RouterPolicy::kRoundRobin;
 }
 
-// The pool of a server: as many tokens as asked for, or as the devices' memory leaves. Stages have
-// equal parts of the layers, and so of the weights and of each token's keys and values.
+// The pool of a server: as many tokens as asked for, or as the devices' memory leaves in the stage
+// that has room for the fewest.
 Status size_pool(const PlannedModel& model, const DevicePlan& plan,
                  const SimulationSettings& settings, SchedulerConfig& scheduler) {
   const std::int32_t pages_of_block = pages_per_block(scheduler.kv_groups);
-  const double block_bytes =
-      plan.footprint().kv_bytes_per_token() * static_cast<double>(scheduler.block_size);
-  const auto tokens = static_cast<double>(settings.kv_tokens.value_or(0));
-  const double left = plan.fit.budget - plan.fit.weights / settings.pp - plan.fit.activations;
-  const double blocks = settings.kv_tokens ? tokens / scheduler.block_size
-                                           : std::max(left, 0.0) * settings.pp / block_bytes;
+  const double tokens =
+      settings.kv_tokens ? static_cast<double>(*settings.kv_tokens) : plan.kv_tokens;
+  const double blocks = tokens / scheduler.block_size;
   const auto pages =
       static_cast<std::int64_t>(std::min(blocks * pages_of_block, static_cast<double>(kMostPages)));
   if (pages < std::int64_t{pages_of_block} * settings.pp) {
     return Status::resource_exhausted(
         fmt::format("{} leaves {} of {}'s memory for the KV cache, less than a block of {} tokens",
-                    model.name, binary_bytes(std::max(left, 0.0)), plan.device.name,
+                    model.name, binary_bytes(plan.fit.kv_cache), plan.device.name,
                     scheduler.block_size),
         "raise --tp or --pp, use a smaller --dtype, or lower --max-model-len");
   }
@@ -59,8 +56,10 @@ Result<SimulatedTierConfig> tier_of(const DevicePlan& plan, const SimulationSett
         "layers all keep the keys and values of all tokens",
         "leave it out");
   }
-  const double block_bytes = plan.footprint().kv_bytes_per_token() * plan.layout.tp *
-                             static_cast<double>(scheduler.block_size);
+  double token_bytes = 0;
+  for (const ModelFootprint& stage : plan.stages) token_bytes += stage.kv_bytes_per_token();
+  const double block_bytes =
+      token_bytes * plan.layout.tp * static_cast<double>(scheduler.block_size);
   tier.max_blocks =
       static_cast<std::int64_t>(settings.kv_offloading_size * (1 << 30) / block_bytes);
   tier.block_time =
@@ -93,30 +92,39 @@ Result<SchedulerConfig> scheduler_of(const PlannedModel& model, const DevicePlan
   return scheduler;
 }
 
-Duration roofline_time(const CostModel& cost, const SchedulerOutput& plan) {
+double roofline_s(const CostModel& cost, const SchedulerOutput& plan) {
   RooflineWork work;
   for (const ScheduledRequest& each : plan.scheduled) {
     cost.add(work, each.num_computed_tokens, each.num_scheduled_tokens,
              each.use == RowUse::kNothing ? 0 : 1 + each.num_drafts);
   }
-  return Duration(static_cast<Duration::rep>(cost.time(work).expected_s * 1e9));
+  return cost.time(work).expected_s;
 }
 
-// What each stage but the first adds: its own overhead, and the hidden states that come to it.
-Duration stages_time(const DevicePlan& plan, const SimulationSettings& settings,
-                     const SchedulerOutput& step) {
-  const double bytes = 2.0 * static_cast<double>(step.total_num_scheduled_tokens) *
-                       static_cast<double>(plan.footprint().hidden_size) / settings.tp;
-  const double each = plan.device.efficiencies.step_overhead_s +
-                      plan.device.efficiencies.reduce_latency_s +
-                      bytes / settings.transfer_bandwidth;
-  return Duration(static_cast<Duration::rep>((settings.pp - 1) * each * 1e9));
+// What a step takes in a stage, with the way there. A time that was measured is that of all stages
+// on one device: each has the share of it that its roofline has.
+Duration stage_time(const DevicePlan& plan, const SimulationSettings& settings,
+                    const SchedulerOutput& step, std::size_t stage) {
+  const PipelineCost& cost = plan.cost;
+  double seconds = roofline_s(cost.stage(stage), step);
+  if (settings.step_times) {
+    double all = 0;
+    for (std::size_t i = 0; i < cost.num_stages(); ++i) all += roofline_s(cost.stage(i), step);
+    seconds = to_seconds(settings.step_times->time_of(work_of(step))) * seconds / all;
+    if (stage > 0) seconds += plan.device.efficiencies.step_overhead_s;
+  }
+  if (stage > 0)
+    seconds += cost.expected_hop_s(static_cast<double>(step.total_num_scheduled_tokens));
+  return Duration(static_cast<Duration::rep>(seconds * 1e9));
 }
 
 // Every device of a server hands over its own part.
 Duration transfer_time(const DevicePlan& plan, const SimulationSettings& settings,
                        std::int64_t num_tokens) {
-  const double bytes = plan.footprint().kv_bytes(num_tokens, settings.block_size) / settings.pp;
+  double bytes = 0;
+  for (const ModelFootprint& stage : plan.stages) {
+    bytes = std::max(bytes, stage.kv_bytes(num_tokens, settings.block_size));
+  }
   return Duration(static_cast<Duration::rep>(bytes / settings.transfer_bandwidth * 1e9));
 }
 
@@ -197,7 +205,7 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
   summary.draft_tokens_accepted = result.draft_tokens_accepted;
   summary.server_requests = result.server_requests;
   if (usd_per_hour) {
-    summary.usd = *usd_per_hour * settings.pp * settings.replicas * duration / 3600;
+    summary.usd = *usd_per_hour * settings.replicas * duration / 3600;
     if (outputs > 0) summary.usd_per_million_output = *summary.usd / outputs * 1e6;
   }
   return summary;
@@ -233,12 +241,9 @@ Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& 
   PlanSettings sized = plan_settings;
   sized.capacity.batched_tokens = settings.max_num_batched_tokens;
   sized.capacity.max_num_seqs = settings.max_num_seqs;
-  if (settings.pp > model.spec.num_layers()) {
-    return Status::invalid_argument(
-        fmt::format("--pp {}: {} has {} layers", settings.pp, model.name, model.spec.num_layers()));
-  }
+  sized.network = settings.transfer_bandwidth;
   QUIRE_ASSIGN_OR_RETURN(const DevicePlan plan,
-                         make_device_plan(model, device, {settings.tp, 1}, sized));
+                         make_device_plan(model, device, {settings.tp, settings.pp}, sized));
   QUIRE_ASSIGN_OR_RETURN(SchedulerConfig scheduler,
                          scheduler_of(model, plan, settings, traffic.arrivals.size()));
   FleetConfig fleet;
@@ -246,10 +251,8 @@ Result<SimulationOutcome> simulate(const PlannedModel& model, const PlanDevice& 
   fleet.scheduler = std::move(scheduler);
   QUIRE_RETURN_IF_ERROR(set_servers(settings, fleet));
   fleet.progress = progress;
-  fleet.step_time = [&plan, &settings](const SchedulerOutput& step) {
-    const Duration computes = settings.step_cost ? settings.step_cost->time_of(work_of(step))
-                                                 : roofline_time(plan.cost.stage(0), step);
-    return computes + stages_time(plan, settings, step);
+  fleet.step_time = [&plan, &settings](const SchedulerOutput& step, std::size_t stage) {
+    return stage_time(plan, settings, step, stage);
   };
   fleet.transfer_time = [&plan, &settings](std::int64_t num_tokens) {
     return transfer_time(plan, settings, num_tokens);
@@ -283,39 +286,41 @@ json::object to_json(const SimulationSummary& summary) {
   const auto usd = [](const std::optional<double>& value) {
     return value ? json::value(*value) : json::value(nullptr);
   };
-  return {{"num_requests", summary.num_requests},
-          {"num_rejected", summary.num_rejected},
-          {"kv_tokens", summary.kv_tokens},
-          {"duration_s", summary.duration_s},
-          {"requests_per_s", summary.requests_per_s},
-          {"input_tokens_per_s", summary.input_tokens_per_s},
-          {"output_tokens_per_s", summary.output_tokens_per_s},
-          {"ttft_s", to_json(summary.ttft_s)},
-          {"tpot_s", to_json(summary.tpot_s)},
-          {"latency_s", to_json(summary.latency_s)},
-          {"good_share", summary.good_share},
-          {"goodput", summary.goodput},
-          {"busy", summary.busy},
-          {"occupancy", summary.occupancy},
-          {"kv_used", summary.kv_used},
-          {"kv_waste", summary.kv_waste},
-          {"hit_rate", summary.hit_rate},
-          {"fetched_rate", summary.fetched_rate},
-          {"num_kv_fetches", summary.num_kv_fetches},
-          {"blocks_fetched", summary.blocks_fetched},
-          {"blocks_offloaded", summary.blocks_offloaded},
-          {"fetch_s", summary.fetch_s},
-          {"longest_step_s", summary.longest_step_s},
-          {"num_steps", summary.num_steps},
-          {"num_preemptions", summary.num_preemptions},
-          {"tokens_recomputed", summary.tokens_recomputed},
-          {"tokens_discarded", summary.tokens_discarded},
-          {"draft_tokens", summary.draft_tokens},
-          {"draft_tokens_accepted", summary.draft_tokens_accepted},
-          {"server_requests",
-           json::array(summary.server_requests.begin(), summary.server_requests.end())},
-          {"usd", usd(summary.usd)},
-          {"usd_per_million_output_tokens", usd(summary.usd_per_million_output)}};
+  json::object report = {{"num_requests", summary.num_requests},
+                         {"num_rejected", summary.num_rejected},
+                         {"kv_tokens", summary.kv_tokens},
+                         {"duration_s", summary.duration_s},
+                         {"requests_per_s", summary.requests_per_s},
+                         {"input_tokens_per_s", summary.input_tokens_per_s},
+                         {"output_tokens_per_s", summary.output_tokens_per_s},
+                         {"ttft_s", to_json(summary.ttft_s)},
+                         {"tpot_s", to_json(summary.tpot_s)},
+                         {"latency_s", to_json(summary.latency_s)},
+                         {"good_share", summary.good_share},
+                         {"goodput", summary.goodput},
+                         {"busy", summary.busy},
+                         {"occupancy", summary.occupancy},
+                         {"kv_used", summary.kv_used},
+                         {"kv_waste", summary.kv_waste},
+                         {"hit_rate", summary.hit_rate},
+                         {"fetched_rate", summary.fetched_rate},
+                         {"num_kv_fetches", summary.num_kv_fetches},
+                         {"blocks_fetched", summary.blocks_fetched},
+                         {"blocks_offloaded", summary.blocks_offloaded},
+                         {"fetch_s", summary.fetch_s},
+                         {"longest_step_s", summary.longest_step_s},
+                         {"num_steps", summary.num_steps},
+                         {"num_preemptions", summary.num_preemptions},
+                         {"tokens_recomputed", summary.tokens_recomputed},
+                         {"tokens_discarded", summary.tokens_discarded},
+                         {"draft_tokens", summary.draft_tokens},
+                         {"draft_tokens_accepted", summary.draft_tokens_accepted},
+                         {"server_requests", json::array(summary.server_requests.begin(),
+                                                         summary.server_requests.end())},
+                         {"usd", usd(summary.usd)},
+                         {"usd_per_million_output_tokens", usd(summary.usd_per_million_output)}};
+  if (summary.recorded_step_share) report["recorded_step_share"] = *summary.recorded_step_share;
+  return report;
 }
 
 std::string summary_text(const SimulationSummary& summary) {

@@ -52,6 +52,9 @@ struct SimulationSummary {
   std::vector<std::int64_t> server_requests;
   std::optional<double> usd;  // of all devices over the whole time
   std::optional<double> usd_per_million_output;
+  // Of a recorded run with other settings: of the time of its steps, those of kinds that the run
+  // had.
+  std::optional<double> recorded_step_share;
 };
 
 struct SimulationOutcome {
@@ -66,7 +69,7 @@ inline constexpr Duration kSimulatedBatchDelay = std::chrono::milliseconds(100);
 // kInvalidArgument for drafts of which it is not said how many are right.
 Status set_servers(const SimulationSettings& settings, FleetConfig& fleet);
 
-// Runs `fleet`, as `settings` have made it. `usd_per_hour`: of a server, or of one of its stages.
+// Runs `fleet`, as `settings` have made it. `usd_per_hour`: of a server.
 Result<SimulationOutcome> run_simulation(const FleetConfig& fleet,
                                          const SimulationSettings& settings,
                                          std::optional<double> usd_per_hour,

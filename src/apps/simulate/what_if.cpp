@@ -82,9 +82,28 @@ SimulationSettings recorded_settings(const RecordedRun& run, const SimulationSet
   settings.draft_s = given.draft_s;
   settings.ttft_s = given.ttft_s;
   settings.tpot_s = given.tpot_s;
-  settings.step_cost = given.step_cost;
   settings.pace = run.pace;
   return settings;
+}
+
+Result<RecordedStepTimes> recorded_step_times(const RecordedRun& run,
+                                              const std::optional<StepTimes>& given) {
+  RecordedStepTimes recorded;
+  if (given) {
+    recorded.times = *given;
+  } else {
+    const auto fit = fit_step_times(run.steps);
+    if (!fit.ok()) {
+      return Status{fit.status().code(), fit.status().message(),
+                    "measure what steps cost: quire bench calibrate --output costs.json, then "
+                    "--step-cost costs.json"};
+    }
+    recorded.times = fit->times;
+  }
+  recorded.times = in_proportion(recorded.times, run.steps);
+  recorded.mean_error = mean_error(recorded.times, run.steps);
+  recorded.kinds = step_kinds(recorded.times, run.steps);
+  return recorded;
 }
 
 SimulationOutcome recorded_outcome(const RecordedRun& run, const SimulationSettings& settings,
@@ -96,6 +115,7 @@ SimulationOutcome recorded_outcome(const RecordedRun& run, const SimulationSetti
 
 Result<SimulationOutcome> simulate_recorded(const RecordedRun& run,
                                             const SimulationSettings& settings,
+                                            const std::vector<StepKind>& kinds,
                                             std::optional<double> usd_per_hour,
                                             const std::function<void(std::size_t)>& progress) {
   QUIRE_RETURN_IF_ERROR(check_what_a_log_says(run, settings));
@@ -103,10 +123,20 @@ Result<SimulationOutcome> simulate_recorded(const RecordedRun& run,
   QUIRE_ASSIGN_OR_RETURN(fleet.scheduler, changed(run, settings));
   QUIRE_RETURN_IF_ERROR(set_servers(settings, fleet));
   fleet.progress = progress;
-  fleet.step_time = [cost = *settings.step_cost](const SchedulerOutput& step) {
-    return cost.time_of(work_of(step));
+  Duration all{};
+  Duration of_recorded_kinds{};
+  fleet.step_time = [&](const SchedulerOutput& step, std::size_t /*stage*/) {
+    const StepWork work = work_of(step);
+    const Duration time = settings.step_times->time_of(work);
+    all += time;
+    if (find_kind(kinds, tokens_of(work)) != nullptr) of_recorded_kinds += time;
+    return time;
   };
-  return run_simulation(fleet, settings, usd_per_hour, run.traffic);
+  QUIRE_ASSIGN_OR_RETURN(SimulationOutcome outcome,
+                         run_simulation(fleet, settings, usd_per_hour, run.traffic));
+  outcome.summary.recorded_step_share =
+      all > Duration::zero() ? to_seconds(of_recorded_kinds) / to_seconds(all) : 0;
+  return outcome;
 }
 
 }  // namespace quire

@@ -2,17 +2,16 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "base/json.h"
 #include "base/status.h"
-#include "sim/step_cost_fit.h"
+#include "sim/step_times.h"
 
 namespace quire {
 
-json::object step_cost_json(const StepCostFit& fit);
+json::object step_times_json(const StepTimes& times);
 
 // kInvalidArgument naming the key for what is missing or out of range.
-Result<StepCost> read_step_cost(const std::filesystem::path& path);
+Result<StepTimes> read_step_times(const std::filesystem::path& path);
 
 }  // namespace quire
