@@ -1,9 +1,10 @@
 # quire_embed(<target> <header> <folder> <libraries>)
 #
 # Puts the files of a folder (web pages: .html, .css, .js, .svg) into the program, and those that the
-# script <libraries> makes of installed packages. A source generated in the build folder defines
-# `embedded_files()`, which <header>, relative to src/, declares. Each file carries an entity tag made
-# from its content.
+# script <libraries> makes of installed packages. The style sheets and plain scripts that an .html file
+# names become part of it: a browser paints nothing before it has all of them. A source generated in the
+# build folder defines `embedded_files()`, which <header>, relative to src/, declares. Each file carries
+# an entity tag made from its content.
 function(quire_embed target header folder libraries)
   file(GLOB files CONFIGURE_DEPENDS ${folder}/*.html ${folder}/*.css ${folder}/*.js ${folder}/*.svg)
   get_filename_component(name ${header} NAME_WE)

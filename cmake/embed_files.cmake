@@ -1,7 +1,39 @@
 # Writes the source of quire_embed():
 #   cmake -DFILES=a|b -DFOLDER=... -DHEADER=... -DOUTPUT=... -P embed_files.cmake
 # with FILES and all files of FOLDER.
+
+# Writes `page` to `output` with the style sheets and plain scripts that it names in their places; these
+# are removed from `files`.
+function(inline_files page output)
+  file(READ ${page} html)
+  set(style "<link rel=\"stylesheet\" href=\"page/([a-z_]+[.]css)\">")
+  set(script "<script src=\"page/([a-z_]+[.]js)\"></script>")
+  string(REGEX MATCHALL "${style}|${script}" tags "${html}")
+  foreach(tag IN LISTS tags)
+    string(REGEX REPLACE ".*\"page/(.*)\".*" "\\1" name "${tag}")
+    set(file ${files})
+    list(FILTER file INCLUDE REGEX "/${name}$")
+    file(READ ${file} text)
+    list(REMOVE_ITEM files ${file})
+    if(name MATCHES "[.]css$")
+      string(REPLACE "${tag}" "<style>\n${text}</style>" html "${html}")
+    else()
+      string(REPLACE "${tag}" "<script>\n${text}</script>" html "${html}")
+    endif()
+  endforeach()
+  string(REPLACE "</style>\n<style>\n" "" html "${html}")
+  file(WRITE ${output} "${html}")
+  list(REMOVE_ITEM files ${page})
+  set(files ${files} PARENT_SCOPE)
+endfunction()
+
 string(REPLACE "|" ";" files "${FILES}")
+set(pages ${files})
+list(FILTER pages INCLUDE REGEX "[.]html$")
+foreach(page IN LISTS pages)
+  get_filename_component(name ${page} NAME)
+  inline_files(${page} ${FOLDER}/${name})
+endforeach()
 file(GLOB made ${FOLDER}/*)
 list(APPEND files ${made})
 set(arrays "")

@@ -52,6 +52,8 @@ TEST(PageFiles, IndexMayRunItsOwnScriptsOnly) {
   EXPECT_EQ(index.content_type, "text/html; charset=utf-8");
   EXPECT_THAT(header_of(index, "Content-Security-Policy"), HasSubstr("default-src 'none'"));
   EXPECT_THAT(header_of(index, "Content-Security-Policy"), Not(HasSubstr("unsafe")));
+  EXPECT_THAT(header_of(index, "Content-Security-Policy"), HasSubstr("script-src 'self' 'sha256-"));
+  EXPECT_THAT(header_of(index, "Content-Security-Policy"), HasSubstr("style-src 'self' 'sha256-"));
   EXPECT_EQ(header_of(index, "X-Content-Type-Options"), "nosniff");
 }
 
@@ -77,7 +79,7 @@ TEST(PageFiles, WhatTheyNeedIsThere) {
   for (const EmbeddedFile& file : embedded_files()) {
     ASSERT_FALSE(file.content.empty()) << file.name;
     const char* reference =
-        file.name.ends_with(".html") ? "\"page/([^\"]+)\"" : "from '\\./([^']+)'";
+        file.name.ends_with(".html") ? "[\"(]page/([^\")]+)[\")]" : "from '\\./([^']+)'";
     for (const std::string& name : names_in(file.content, reference)) {
       EXPECT_EQ(get("/page/" + name).status, 200) << file.name << " needs " << name;
     }
@@ -117,7 +119,17 @@ TEST(PageFiles, NeverParseTextAsMarkup) {
     }
   }
   EXPECT_THAT(get("/").body, Not(HasSubstr("style=")));
-  EXPECT_TRUE(names_in(get("/").body, "<script([^>]*)>[^<]").empty());
+}
+
+// Nothing that a browser needs before it paints is another file.
+TEST(PageFiles, IndexPaintsByItself) {
+  const std::string index = get("/").body;
+  EXPECT_THAT(index, Not(HasSubstr("rel=\"stylesheet\"")));
+  EXPECT_EQ(
+      names_in(index, "<script([^>]*)>"),
+      (std::vector<std::string>{"", " type=\"module\" src=\"page/app.js\" fetchpriority=\"low\""}));
+  EXPECT_EQ(names_in(index, "<style([^>]*)>"), (std::vector<std::string>{""}));
+  EXPECT_EQ(get("/page/base.css").status, 404);
 }
 
 class PageData : public testing::Test {
