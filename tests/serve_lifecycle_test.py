@@ -200,6 +200,7 @@ class Starting(unittest.TestCase):
     def test_an_open_door_is_warned_of(self):
         with Server("--host", "0.0.0.0") as server:
             self.assertIn("there is no API key", server.log())
+            self.assertRegex(server.log(), r"open http://(?!0\.0\.0\.0)[\d.]+:\d+/ in a browser")  # as others see it
             self.assertEqual(server.get("/v1/models").status, 200)
 
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/own_address.h"
 #include "apps/plan/calculator_numbers.h"
 #include "base/exhaustion.h"
 #include "base/log.h"
@@ -105,8 +106,8 @@ Result<std::unique_ptr<BatchService>> open_batches(const ServeFlags& flags, cons
 
 void announce(const Service& service, const HttpServer& server, const HttpServerConfig& http,
               bool with_page) {
-  const std::string& address = server.address();
-  log_info("serving {} on {}", service.model().name(), address);
+  log_info("serving {} on {}", service.model().name(), server.address());
+  const std::string address = reachable_url(server.address());
   if (with_page && http.uds.empty()) log_info("open {}/ in a browser", address);
   // A first call that works: without a chat template there are no chats.
   const bool chats = service.model().engine().info().model.chat_template;
@@ -194,12 +195,14 @@ class ModelServer::Parts {
     config.max_logprobs = engine.max_logprobs;
     name_model(config, engine);
     const std::string named = engine.other_names.empty() ? "" : engine.other_names.front();
+    const std::string written = engine.other_names.empty() ? "" : engine.other_names.back();
     service_ = std::make_unique<Service>(std::move(engine.engine), config, std::move(engine.steps));
     endpoints_ = make_router(*service_, *server_, tracing_.get());
     if (!flags_.disable_page) {
       const std::int64_t max_len = service_->model().engine().info().max_model_len;
-      endpoints_.add_all(page_routes(
-          *service_, [named, max_len] { return served_calculator_numbers(named, max_len); }));
+      endpoints_.add_all(page_routes(*service_, [named, written, max_len] {
+        return served_calculator_numbers(named, written, max_len);
+      }));
     }
     batches_ = std::move(opened_batches_);
     router_ = endpoints_;

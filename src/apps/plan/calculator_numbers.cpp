@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "apps/plan/plan_report.h"
+#include "hub/model_locator.h"
 #include "plan/pipeline_cost.h"
 
 namespace quire {
@@ -64,11 +65,15 @@ Result<json::object> calculator_numbers(const std::vector<PlannedModel>& models,
                       {"networkGbs", kNetworkBandwidth / 1e9}};
 }
 
-Result<std::string> served_calculator_numbers(const std::string& named, std::int64_t max_len) {
+Result<std::string> served_calculator_numbers(const std::string& named, const std::string& written,
+                                              std::int64_t max_len) {
   QUIRE_ASSIGN_OR_RETURN(const DeviceCatalog catalog, DeviceCatalog::builtin());
   QUIRE_ASSIGN_OR_RETURN(const PlannedModel model, open_planned_model(named, "auto", std::nullopt));
   QUIRE_ASSIGN_OR_RETURN(json::object numbers, calculator_numbers({model}, catalog.devices()));
-  numbers["models"].as_object().begin()->value().as_object()["command"] = named;
+  const auto locator = parse_model_locator(written);
+  if (locator.ok() && locator->kind == ModelLocator::Kind::kHub) {
+    numbers["models"].as_object().begin()->value().as_object()["command"] = written;
+  }
   constexpr std::int64_t kUsualInput = 1024;
   constexpr std::int64_t kUsualOutput = 256;
   numbers["first"] = {{"dtype", numbers.at("dtypes").as_object().begin()->key()},

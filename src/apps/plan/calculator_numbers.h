@@ -20,8 +20,11 @@ namespace quire {
 Result<json::object> calculator_numbers(const std::vector<PlannedModel>& models,
                                         const std::vector<PlanDevice>& devices);
 
-// Of a served model, which was named so (open_planned_model()), as text; with "first", what the
-// page's form begins with: the model's own weights and sequences of `max_len` tokens.
-Result<std::string> served_calculator_numbers(const std::string& named, std::int64_t max_len);
+// Of the served model `named` (open_planned_model()), as text; with "first", what the page's form
+// begins with: the model's own weights and sequences of `max_len` tokens. Its "command" is what
+// somebody has `written` for it if that is a name on the hub, else its name without a folder of
+// this machine.
+Result<std::string> served_calculator_numbers(const std::string& named, const std::string& written,
+                                              std::int64_t max_len);
 
 }  // namespace quire

@@ -103,7 +103,8 @@ function resultsOf(values, numbers) {
   return [
     memorySheet(result, values, device),
     ...(result.decode.length > 0 ? [speedSheet(result, values, device)] : []),
-    h('section', {class: 'sheet'}, h('h2', {}, 'The same by the command'), h('pre', {class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Command'}, commandOf(model.command, values, price)),
+    h('section', {class: 'sheet'}, h('h2', {}, 'The same by the command'), h('pre', {class: 'scroll', tabIndex: 0, role: 'region', 'aria-label': 'Command'}, commandOf(model.command, values, price)
+      .map((part, i) => [i === 0 ? '' : ' ', h('span', {}, part)])),
       h('p', {class: 'muted small'}, `${device.title}: ${device.source}, ${device.date}.`,
         device.usd_per_hour === undefined ? '' : ` ${USD.format(device.usd_per_hour)} USD an hour: ${device.price_source}, ${device.price_date}.`)),
   ];
@@ -135,7 +136,7 @@ function memorySheet({memory, sequences, devices, kvBytesPerToken}, values, devi
 
 function speedSheet({prefill, decode, usdPerHour, computedIn}, values) {
   const cell = (text) => h('td', {class: 'number'}, text);
-  const head = ['Sequences', 'A token, ideal', 'expected', 'Tokens/s', 'USD a million', 'Bound by'];
+  const head = ['Sequences', 'A token, ideal', 'expected', 'Tokens/s', 'USD a million tokens', 'Bound by'];
   return h('section', {class: 'sheet'},
     h('h2', {}, 'Time and cost'),
     facts([['First token, ideal', duration(prefill.ideal)], ['First token, expected', duration(prefill.expected)],
@@ -151,11 +152,14 @@ function speedSheet({prefill, decode, usdPerHour, computedIn}, values) {
 // As a POSIX shell reads it.
 const quoted = (word) => (/^[\w@%+=:,.\/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
 
+// In parts, between which a line may end.
 function commandOf(model, values, price) {
   const kv = {'16 bits': 'bf16', '8 bits': 'fp8', '32 bits': 'fp32'}[values.kv];
-  const usd = values.price === '' || price === 0 ? '' : ` --price-per-hour ${price}`;
-  return `quire plan ${model === '' ? '' : `${quoted(model)} `}--dtype ${values.dtype} --device ${values.device} --tp ${values.tp} --pp ${values.pp}` +
-    ` --kv-cache-dtype ${kv} --max-model-len ${values.maxLen} --input-len ${values.input} --output-len ${values.output}` +
-    ` --max-num-seqs ${values.seqs} --max-num-batched-tokens ${values.batched}` +
-    ` --gpu-memory-utilization ${Number(values.utilization) / 100}${usd}`;
+  return [
+    'quire plan', ...(model === '' ? [] : [quoted(model)]), `--dtype ${values.dtype}`, `--device ${values.device}`, `--tp ${values.tp}`, `--pp ${values.pp}`,
+    `--kv-cache-dtype ${kv}`, `--max-model-len ${values.maxLen}`, `--input-len ${values.input}`, `--output-len ${values.output}`,
+    `--max-num-seqs ${values.seqs}`, `--max-num-batched-tokens ${values.batched}`,
+    `--gpu-memory-utilization ${Number(values.utilization) / 100}`,
+    ...(values.price === '' || price === 0 ? [] : [`--price-per-hour ${price}`]),
+  ];
 }

@@ -13,6 +13,8 @@ const KINDS = {
   deliver: {title: 'delivered', kind: 'data-4'},
 };
 
+const OUTCOMES = {stop: 'complete', length: 'ended by its token limit', abort: 'aborted'};
+
 const kindOf = (span) => KINDS[span.what] ?? {title: span.what, kind: 'data-6'};
 const time = (ms) => duration(ms / 1e3);
 
@@ -32,7 +34,7 @@ function details(span) {
 
 function outputView(output, several) {
   const total = Math.max(output.total_ms, 1e-3);
-  const outcome = output.status === 'running' ? 'still runs' : `ended: ${output.finish_reason}`;
+  const outcome = output.status === 'running' ? 'still runs' : OUTCOMES[output.finish_reason] ?? `ended: ${output.finish_reason}`;
   return h('section', {},
     h('p', {class: 'muted small'},
       `${several ? `Output ${output.index}: ` : ''}${time(output.total_ms)} in all, ${outcome}` +
@@ -57,12 +59,12 @@ function outputView(output, several) {
 export async function showWhy(api, id) {
   const content = h('div', {class: 'stack'}, h('p', {class: 'muted'}, 'Asking …'));
   const dialog = h('dialog', {class: 'dialog wide', 'aria-labelledby': 'why-title'},
-    h('div', {class: 'row spread'},
-      h('h2', {id: 'why-title'}, `Why: ${id}`),
+    h('div', {class: 'row spread why-head'},
+      h('h2', {id: 'why-title'}, 'Where the time went'),
       h('div', {class: 'row'},
-        h('button', {type: 'button', class: 'plain', onclick: () => load()}, 'Again'),
+        h('button', {type: 'button', class: 'plain', onclick: () => load()}, 'Refresh'),
         h('button', {type: 'button', class: 'primary', onclick: () => dialog.close()}, 'Close'))),
-    content);
+    h('p', {class: 'muted small'}, h('code', {}, id)), content);
   dialog.addEventListener('close', () => dialog.remove());
   dialog.addEventListener('click', (event) => {
     if (event.target === dialog) dialog.close();
