@@ -207,6 +207,27 @@ class Simulated(PlaygroundTest):
         }""")
         self.assertEqual(written, [["250 ms", "59.9 s", "1 min 59 s", "2 min 0 s"], ["0%", "<0.1%", "5.0%", "50%"]])
 
+    def test_copying_works_without_a_clipboard(self):
+        """As on another machine without TLS, where pages have none: in a dialog, and outside of one."""
+        self.context.add_init_script("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+        self.open()
+        self.set_parameter("max_tokens", 2)
+        self.send("Hello there")
+        answer = self.await_answer()
+        box = self.page.locator("#prompt")
+        answer.get_by_role("button", name="Code").click()
+        copy = self.page.get_by_role("dialog").get_by_role("button", name="Copy")
+        copy.click()
+        expect(self.page.get_by_role("dialog").get_by_role("button", name="Copied")).to_be_focused()
+        self.page.keyboard.press("Escape")
+        box.press("Control+V")
+        self.assertIn("Hello there", box.input_value())
+        self.assertIn("curl", box.input_value())
+        box.fill("")
+        self.page.locator(".message").get_by_role("button", name="Copy").click()
+        box.press("Control+V")
+        self.assertEqual(box.input_value(), "Hello there")
+
     def test_while_200_requests_run(self):
         with Load(self.server, 200, max_tokens=1900, prompt="Background"):
             self.server.await_running(200)
@@ -300,7 +321,7 @@ class Key(PlaygroundTest):
         field = self.page.get_by_label("API key")
         field.fill("abracadabra")
         field.press("Enter")
-        expect(self.page.get_by_role("alert")).to_contain_text("does not take that key")
+        expect(self.page.get_by_role("alert")).to_contain_text("That key is wrong")
         field = self.page.get_by_label("API key")
         field.fill("sesame")
         field.press("Enter")
@@ -324,6 +345,8 @@ class Key(PlaygroundTest):
         self.assertGreater(box["y"], bar["y"])
         self.assertLess(box["y"] + box["height"], bar["y"] + bar["height"])
         self.assertLess(box["height"], 36)  # one line
+        cut = self.page.locator("#tabs").evaluate("(tabs) => tabs.scrollWidth - tabs.clientWidth")
+        self.assertEqual(cut, 0)  # every view is named whole
         self.assert_fits()
 
     def test_where_storage_is_forbidden_the_key_lasts_as_long_as_the_page(self):

@@ -36,7 +36,7 @@ pre { margin: .2rem 0 .8rem; white-space: pre-wrap; overflow-wrap: anywhere; fon
 p.warn { color: var(--warn); }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .7rem; text-align: right; border-bottom: 1px solid var(--line); }
+th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th { font-weight: 600; color: var(--dim); }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(28rem, 100%), 1fr));

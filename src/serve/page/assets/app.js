@@ -2,6 +2,7 @@
 // the tabs.
 import {Api} from './api.js';
 import {h, icon} from './dom.js';
+import {shortName} from './format.js';
 import {startTabs} from './tabs.js';
 
 const api = new Api();
@@ -55,11 +56,11 @@ function showKeyDialog(refused) {
         },
       },
       h('h2', {id: 'key-title'}, 'This server needs a key'),
-      h('p', {}, 'It is the one that the server was started with (--api-key). It stays in this browser tab.'),
-      refused ? h('p', {class: 'wrong', role: 'alert'}, 'The server does not take that key.') : null,
+      h('p', {}, 'It is the one that the server was started with (--api-key). This tab keeps it until it is closed.'),
+      refused ? h('p', {class: 'wrong', role: 'alert'}, 'That key is wrong.') : null,
       h('label', {for: 'api-key'}, 'API key'),
       input,
-      h('div', {class: 'row end'}, h('button', {type: 'submit', class: 'primary'}, 'Go on'))));
+      h('div', {class: 'row end'}, h('button', {type: 'submit', class: 'primary'}, 'Continue'))));
     dialog.addEventListener('close', () => {
       dialog.remove();
       resolve();
@@ -103,8 +104,7 @@ async function start() {
   keyButton.hidden = api.key === '';
   api.onKeyNeeded = () => askForKey(true);
   const model = document.getElementById('served-model');
-  // Of a path its end says which it is.
-  model.textContent = api.info.model.name.split('/').filter(Boolean).at(-1) ?? api.info.model.name;
+  model.textContent = shortName(api.info.model.name);
   model.title = `The model that is served: ${api.info.model.name}`;
   startTabs(api);
 }

@@ -13,6 +13,7 @@ const MIN_CELL = 4;
 const MAX_CELL = 15;
 const MOST_HEIGHT = 260;
 const MOST_CELLS = 4096;
+const RETAINED_TEXT = 'held for an output that has ended, or on its way from files';
 const LONG = 64;  // blocks in a row that nobody holds, which may be folded
 
 // A block's use as the server writes it: below 4 a state, else twice the request and whether shared.
@@ -83,14 +84,16 @@ export class BlockMap {
     this.keys = [];
     this.canvas = h('canvas', {role: 'img', class: 'clickable'});
     this.summary = h('p', {class: 'muted small'});
+    // Said only where there are some.
+    this.retained = h('li', {hidden: true}, h('span', {class: 'swatch use-retained'}), RETAINED_TEXT);
+    this.pinned = h('li', {hidden: true}, h('span', {class: 'swatch use-pinned'}), 'pinned, used by no request');
     this.folding = h('li', {hidden: true}, h('span', {class: 'swatch use-folded'}), 'many in a row that nobody holds');
     this.root = h('div', {},
       this.canvas,
       h('ul', {class: 'legend'},
         h('li', {}, h('span', {class: 'swatch use-held'}), 'held by a request (its colour)'),
         h('li', {}, h('span', {class: 'swatch use-shared'}), 'shared by several'),
-        h('li', {}, h('span', {class: 'swatch use-retained'}), 'held for an output that has ended, or on its way from files'),
-        h('li', {}, h('span', {class: 'swatch use-pinned'}), 'pinned, used by no request'),
+        this.retained, this.pinned,
         h('li', {}, h('span', {class: 'swatch use-cached'}), 'free, content cached'),
         h('li', {}, h('span', {class: 'swatch use-free'}), 'free'),
         this.folding),
@@ -113,6 +116,9 @@ export class BlockMap {
     this.cells = cells;
     this.keys = cells.map(keyOf);
     this.folding.hidden = !cells.some(({folded}) => folded);
+    const has = (wanted) => cells.some(({parts}) => parts.some(([use]) => use === wanted));
+    this.retained.hidden = !has(RETAINED);
+    this.pinned.hidden = !has(PINNED);
     const size = `${this.unit} of ${plural(blockSize, 'token')}`;
     const each = per === 1 ? `A cell is a ${size}.`
       : `A cell is ${per} ${this.unit}s of ${plural(blockSize, 'token')}, split by what they are.`;
@@ -225,7 +231,7 @@ export class BlockMap {
   #useText(use) {
     if (use === FREE) return 'free';
     if (use === CACHED) return 'free, content cached';
-    if (use === RETAINED) return 'held for an output that has ended, or on its way from files';
+    if (use === RETAINED) return RETAINED_TEXT;
     if (use === PINNED) return 'pinned';
     return `${this.name(requestOf(use))}${isShared(use) ? ', shared' : ''}`;
   }

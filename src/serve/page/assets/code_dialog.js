@@ -1,4 +1,5 @@
 // A request of the page as a program of one's own: curl, or Python with the openai package.
+import {copyText} from './clipboard.js';
 import {h} from './dom.js';
 
 // What the openai package knows by name; everything else goes into extra_body.
@@ -67,19 +68,9 @@ export function showCode(api, {path, body, code: shown = body}) {
     buttons.forEach((each) => each.setAttribute('aria-pressed', String(each.textContent === name)));
   }
   const copy = h('button', {
-    type: 'button', class: 'primary',
-    onclick: async () => {
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        copy.textContent = 'Copied';
-      } catch {
-        // Without TLS browsers give pages no clipboard; then the text is there to be copied by hand.
-        getSelection().selectAllChildren(code);
-        copy.textContent = 'Selected: press Ctrl+C';
-      }
-    },
+    type: 'button', class: 'primary', onclick: () => copyText(code.textContent, copy),
   }, 'Copy');
-  const dialog = h('dialog', {class: 'dialog', 'aria-label': 'The request as a program', onclose: () => dialog.remove()},
+  const dialog = h('dialog', {class: 'dialog wide', 'aria-label': 'The request as a program', onclose: () => dialog.remove()},
     h('div', {class: 'stack'},
       h('div', {class: 'row spread'}, h('div', {class: 'segments'}, buttons),
         h('form', {method: 'dialog'}, h('button', {class: 'quiet'}, 'Close'))),

@@ -39,6 +39,11 @@ export function percent(share) {
   return value >= 0.1 ? `${value.toFixed(1)}%` : '<0.1%';
 }
 
+// A model's name without what is the same for many: the folder or organization, and the ending of GGUF files.
+export function shortName(name) {
+  return (name.split('/').filter(Boolean).at(-1) ?? name).replace(/\.gguf$/, '');
+}
+
 export function plural(n, one) {
   return `${count(n)} ${one}${n === 1 ? '' : 's'}`;
 }

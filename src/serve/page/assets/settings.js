@@ -33,11 +33,12 @@ class Side {
   }
 }
 
-// What one side has that the other has not: "temperature 0.2, top_k 5".
-function labelOf(mine, other) {
-  const write = (value) => value === undefined ? 'default' : typeof value === 'string' ? value : JSON.stringify(value);
-  const names = Object.keys({...mine.values, ...other.values}).filter((name) => write(mine.values[name]) !== write(other.values[name]));
-  const parts = names.map((name) => `${name} ${write(mine.values[name])}`);
+// What one side has that the other has not: "temperature 0.2, top_k 5". `usual`: the defaults by name.
+function labelOf(mine, other, usual) {
+  const write = (value) => value === undefined || value === null ? 'default' : typeof value === 'string' ? value : JSON.stringify(value);
+  const textOf = ({values}, name) => write(values[name] ?? usual[name]);
+  const names = Object.keys({...mine.values, ...other.values}).filter((name) => textOf(mine, name) !== textOf(other, name));
+  const parts = names.map((name) => `${name} ${textOf(mine, name)}`);
   if (mine.model !== other.model) parts.unshift(mine.model);
   return parts.join(', ') || 'the same settings';
 }
@@ -46,6 +47,7 @@ export class Settings {
   // `saved` is what save() gave, or undefined; `onChange` is called after each change.
   constructor(info, saved, onChange) {
     this.onChange = onChange;
+    this.usual = Object.fromEntries(info.sampling.map(({name, default: value}) => [name, value]));
     this.sides = SIDES.map((name) => new Side(info, name, saved?.sides[name], onChange));
     this.buttons = this.sides.map(({name}) => h('button', {
       type: 'button', 'aria-label': `Settings of side ${name}`, onclick: () => this.#show(name),
@@ -108,7 +110,7 @@ export class Settings {
     const seed = a.values.seed ?? b.values.seed ?? crypto.getRandomValues(new Uint32Array(1))[0] >>> 1;
     return [[a, b], [b, a]].map(([mine, other]) => {
       const {n, ...values} = mine.values;
-      return {...mine, label: labelOf(mine, other), values: {logprobs: 0, ...values, seed}};
+      return {...mine, label: labelOf(mine, other, this.usual), values: {logprobs: 0, ...values, seed}};
     });
   }
 

@@ -36,13 +36,15 @@ export class SlotChart {
     this.buttons = ['Time', 'Steps'].map((text, i) => h('button', {
       type: 'button', 'aria-pressed': String(i === 0), onclick: () => this.#setMode(i === 1),
     }, text));
+    // Said only where there has been one.
+    this.unwanted = h('li', {hidden: true}, h('span', {class: 'swatch use-unwanted'}), 'slot of an ended output (static batching)');
     this.caption = h('p', {class: 'muted small'});
     this.root = h('div', {},
       h('div', {class: 'row spread'},
         h('ul', {class: 'legend'},
           h('li', {}, h('span', {class: 'swatch use-held'}), 'output tokens'),
           h('li', {}, h('span', {class: 'swatch use-prompt'}), 'prompt tokens'),
-          h('li', {}, h('span', {class: 'swatch use-unwanted'}), 'slot of an ended output (static batching)'),
+          this.unwanted,
           h('li', {}, h('span', {class: 'swatch use-free'}), 'empty'),
           h('li', {}, h('span', {class: 'swatch use-queue'}), 'requests waiting')),
         h('div', {class: 'segments', role: 'group', 'aria-label': 'What a column is'}, this.buttons)),
@@ -87,6 +89,7 @@ export class SlotChart {
     for (const raw of steps) {
       const step = readStep(raw);
       step.number = this.nextNumber++;
+      if (step.uses.some(({tokens}) => tokens === UNWANTED)) this.unwanted.hidden = false;
       this.steps.push(step);
     }
     const surplus = this.steps.length - MOST_KEPT;

@@ -1,5 +1,6 @@
 // What stands in the place of a conversation that has not begun.
 import {h} from './dom.js';
+import {shortName} from './format.js';
 
 const HEADINGS = {chat: 'Talk to the model', completion: 'Let the model go on'};
 const EXAMPLES = {
@@ -10,8 +11,9 @@ const EXAMPLES = {
 // `onExample(text)` is called for one that is chosen.
 export function welcome(mode, modelName, onExample) {
   return h('div', {class: 'welcome'},
+    h('img', {src: new URL('icon.svg', import.meta.url).href, alt: '', width: 64, height: 64}),
     h('h1', {}, HEADINGS[mode]),
-    h('p', {class: 'muted'}, `${modelName.split('/').filter(Boolean).at(-1)} answers. What you write goes to this server and nowhere else.`),
+    h('p', {class: 'muted'}, `${shortName(modelName)} answers. What you write goes to this server and nowhere else.`),
     h('div', {class: 'examples'}, EXAMPLES[mode].map((text) =>
       h('button', {type: 'button', class: 'plain', onclick: () => onExample(text)}, text.trimEnd()))));
 }
