@@ -17,8 +17,10 @@ namespace quire {
 template <class V>
 inline constexpr int kRowsInPlace = V::kWidth == 16 ? 8 : 4;  // that share loads from the cache
 inline constexpr int kFewRows = 2;                            // that share four vectors of them
-// Of values that all rows and columns pass over before the next: a quarter of the first cache.
-inline constexpr std::int64_t kPieceBytes = 8192;
+// Keys whose values all rows and columns pass over before the next: so many that loading and
+// storing the sums of a row does not count, so few that they stay in the first cache (64 dimensions
+// in two bytes) or the second (latents).
+inline constexpr std::int32_t kPieceKeys = 64;
 
 // Scores of `count` <= kMax rows; kMax bounds what is instantiated.
 template <class V, class Rows, int kMax, int NV, Fetch kFetch>
@@ -138,19 +140,16 @@ inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpa
   }
 }
 
-// All columns of all rows, which see the same keys, from the cache in place: as many keys at a time
-// as the first cache holds while columns and rows pass over them.
+// All columns of all rows, which see the same keys, from the cache in place: some keys at a time,
+// which stay in a cache while columns and rows pass over them.
 template <class V, class Rows>
 inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const KvLayout& layout = rows.task->args->layout;
   const std::int64_t dims = layout.value_row_dims();
   clear_sums<V>(rows, 0, dims);
-  const auto piece = static_cast<std::int32_t>(
-      kPieceBytes / static_cast<std::int64_t>(layout.value_row_bytes()) / V::kWidth * V::kWidth);
   const auto piece_from = [&](std::int32_t begin) -> KeySpan {
-    const std::int32_t end =
-        begin / V::kWidth * V::kWidth + (piece > V::kWidth ? piece : V::kWidth);
+    const std::int32_t end = begin / V::kWidth * V::kWidth + kPieceKeys;
     return {begin, end < rows.keys.end ? end : rows.keys.end};
   };
   for (KeySpan keys = piece_from(rows.keys.begin); keys.begin < rows.keys.end;) {

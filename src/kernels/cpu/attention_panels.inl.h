@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/attention_tile.inl.h"
+#include "kernels/cpu/latent_values.inl.h"
 #include "kernels/row_kernels.h"
 
 namespace quire {
@@ -163,34 +164,16 @@ inline void gather_range(const RangeRows& rows, RangeMemory& memory) {
 // block of all keys of a range: [kRangeKeys / kGroup][value_row_dims()][kGroup].
 template <class V, class Rows>
 inline void transpose_latents(const RangeRows& rows, RangeMemory& memory) {
-  constexpr int kGroup = Rows::kGroup;
-  constexpr auto kBytes = static_cast<std::size_t>(Rows::kBytes);
-  constexpr int kPiece = kGroup * kGroup;  // numbers: some dimensions of some keys
   const KvLayout& layout = rows.task->args->layout;
   const std::int64_t dims = layout.value_row_dims();
-  const std::int64_t first = (layout.head_dim - layout.latent_dims) / kGroup * memory.key_step;
-  auto* to = reinterpret_cast<std::byte*>(rows.scratch.raw_values);
+  const std::int64_t first =
+      (layout.head_dim - layout.latent_dims) / Rows::kGroup * memory.key_step;
+  auto* const to = reinterpret_cast<std::byte*>(rows.scratch.raw_values);
   const int end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
   for (int v = rows.keys.begin / V::kWidth; v < end; ++v) {
-    std::byte* const values = to + static_cast<std::size_t>(v * V::kWidth * dims) * kBytes;
+    std::byte* const values = to + v * V::kWidth * dims * Rows::kBytes;
     memory.values[v] = values;
-    const std::byte* from = memory.keys[v] + first;
-    for (std::int64_t dim = 0; dim < dims; dim += kGroup, from += memory.key_step) {
-      QUIRE_UNROLL
-      for (int key = 0; key < V::kWidth; key += kGroup) {
-        std::byte in[kPiece * kBytes];
-        std::byte out[kPiece * kBytes];
-        __builtin_memcpy(in, from + static_cast<std::size_t>(key * kGroup) * kBytes, sizeof(in));
-        QUIRE_UNROLL
-        for (int i = 0; i < kPiece; ++i) {
-          __builtin_memcpy(out + static_cast<std::size_t>(i) * kBytes,
-                           in + static_cast<std::size_t>(i % kGroup * kGroup + i / kGroup) * kBytes,
-                           kBytes);
-        }
-        __builtin_memcpy(values + static_cast<std::size_t>(key * dims + dim * kGroup) * kBytes, out,
-                         sizeof(out));
-      }
-    }
+    transpose_latent_keys<Rows, V::kWidth>(memory.keys[v] + first, memory.key_step, dims, values);
   }
   fill_panels<V>(rows, memory);
 }
