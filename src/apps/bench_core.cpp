@@ -39,7 +39,7 @@ struct CoreResult {
   Statistics all;
   Statistics steady;
   // With an event log: microseconds of a step that the engine's thread spends on it, all requests
-  // together, and the bytes that a scheduled request takes in the log, snapshots included.
+  // together, and the bytes that a scheduled request needs in the log, snapshots included.
   Statistics log;
   double log_bytes = 0;
 };

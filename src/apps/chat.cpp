@@ -26,7 +26,7 @@ struct ChatFlags {
   ToolFlags tools;
   DialectChoice dialect;
   json::object sampling;
-  std::vector<const CLI::Option*> engine_options;  // all but --seed, which a server takes too
+  std::vector<const CLI::Option*> engine_options;  // all but --seed, which a server accepts, too
   const CLI::Option* seed = nullptr;
 };
 

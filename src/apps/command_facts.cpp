@@ -50,7 +50,7 @@ FlagFacts flag_facts(const CLI::Option& option) {
   facts.group = option.get_group();
   facts.variable = option.get_envname();
   facts.required = option.get_required();
-  if (option.get_type_size() == 0) return facts;  // it takes no value
+  if (option.get_type_size() == 0) return facts;  // it has no value
   // The name of the value, then what flag_values.h says of it.
   const std::string type = option.get_type_name();
   const std::size_t mark = std::min(type.find(':'), type.size());

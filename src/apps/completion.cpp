@@ -1,4 +1,4 @@
-// `quire completion`, and what it prints. The scripts hold no knowledge of their own: each is a
+// `quire completion`, and what it prints. The scripts have no knowledge of their own: each is a
 // walk over the commands and their flags.
 #include "apps/completion.h"
 
@@ -53,7 +53,7 @@ std::string single_quoted(const std::string& text) {
   return "'" + replaced(text, "'", "'\\''") + "'";
 }
 
-// The cases of `case "$command $flag"` in bash: what may follow a flag that takes a value.
+// The cases of `case "$command $flag"` in bash: what may follow a flag with a value.
 void add_bash_values(const CommandFacts& command, std::string& out) {
   for (const FlagFacts& flag : command.flags) {
     if (flag.value.empty()) continue;
@@ -157,7 +157,7 @@ void add_zsh_function(const CommandFacts& command, std::string& out) {
       name, fmt::join(commands, "\n    "), fmt::join(lines, " \\\n    "), fmt::join(calls, "\n"));
 }
 
-// When a line of fish holds for `command`: its words are there, and no further command's.
+// When a line of fish applies to `command`: its words are there, and no further command's.
 std::string fish_condition(const CommandFacts& command) {
   std::vector<std::string> below;
   for (const CommandFacts& each : command.commands) below.push_back(last_word(each.name));

@@ -16,7 +16,7 @@
 namespace quire {
 namespace {
 
-// Characters, each of which is taken for one column.
+// Characters, each of which counts as one column.
 std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
@@ -27,7 +27,7 @@ struct HelpSection {
   std::vector<HelpRow> rows;
 };
 
-// 67108864 bytes are "64M", which the flag takes as well.
+// 67108864 bytes are "64M", which the flag accepts as well.
 std::string shown_default(const FlagFacts& flag) {
   std::uint64_t value = 0;
   const std::string& text = flag.standard;

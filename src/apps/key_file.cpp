@@ -27,7 +27,7 @@ constexpr std::array<KeySetting, 3> kKeySettings = {
      {"tpm-limit", &QuotaLimits::tokens_per_minute},
      {"max-parallel-requests", &QuotaLimits::parallel_requests}}};
 
-// Its first word, taken off.
+// Its first word, which is removed.
 std::string_view next_word(std::string_view& line) {
   line.remove_prefix(std::min(line.find_first_not_of(kBlanks), line.size()));
   const std::string_view word = line.substr(0, line.find_first_of(kBlanks));

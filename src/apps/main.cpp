@@ -202,7 +202,7 @@ int run(int argc, char** argv) {
       add_bench_make_model);
 
   try {
-    std::ranges::reverse(arguments);  // as CLI11 takes them
+    std::ranges::reverse(arguments);  // as CLI11 expects them
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version

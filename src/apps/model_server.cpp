@@ -123,8 +123,8 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
   log_info("try: curl {}{} -H 'Content-Type: application/json' -d '{}'", url, key, body);
 }
 
-// From the first signal on: nothing new is taken, what runs goes on until it is done or its time is
-// up.
+// From the first signal on: nothing new is accepted, what runs goes on until it is done or its time
+// is up.
 class Shutdown {
  public:
   // `batches` may be null.

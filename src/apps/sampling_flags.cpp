@@ -40,7 +40,7 @@ std::string_view value_form(Kind kind) {
   return "true or false";
 }
 
-// A text as the JSON value that the field's reader takes. Errors do not name the field.
+// A text as the JSON value that the field's reader expects. Errors do not name the field.
 Result<json::value> value_of(const SamplingField& field, const std::string& text) {
   if (field.kind == Kind::kStrings) return json::value(json::array{text});
   if (field.kind == Kind::kInteger) {
@@ -175,7 +175,7 @@ void add_sampling_flags(CLI::App& app, json::object& given, const std::string& g
             given[field.name] = flag_value(field, flag, texts);
           },
           description);
-      // Strings may hold anything, commas too, and come one a flag.
+      // Strings may contain anything, commas too, and come one a flag.
       option->expected(1)->type_name(std::string(value_name(field.kind)));
       option->check(known_names(range_of(field.rules)));
       option->multi_option_policy(field.kind == Kind::kStrings ? CLI::MultiOptionPolicy::TakeAll

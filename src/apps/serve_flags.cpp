@@ -41,7 +41,7 @@ void add_seconds(CLI::App& app, const std::string& name, milliseconds& target,
       ->group(group);
 }
 
-// Values one by one, or as the JSON list that vLLM takes.
+// Values one by one, or as the JSON list that vLLM accepts.
 void add_names(CLI::App& app, const std::string& name, std::vector<std::string>& target,
                const std::string& value, const std::string& description, const std::string& group) {
   app.add_option_function<std::vector<std::string>>(
@@ -230,7 +230,7 @@ void add_service_flags(CLI::App& app, ServeFlags& flags) {
       ->group(group);
 }
 
-// What a server has nothing to do with whose engine and log are somebody else's.
+// Flags without meaning for a server whose engine and log belong to somebody else.
 void add_program_flags(CLI::App& app, ServeFlags& flags) {
   const std::string group = "Service";
   const std::string simulation = std::string(kRarelyNeeded) + "a server without a model";
@@ -303,7 +303,7 @@ std::string default_batch_database(const HttpServerConfig& http) {
 
 namespace {
 
-// Its keys open the door, too.
+// Its keys are accepted, too.
 Status take_key_file(ServeFlags& flags) {
   if (flags.api_key_file.empty()) return {};
   QUIRE_ASSIGN_OR_RETURN(const auto keys, read_key_file(flags.api_key_file, flags.service.quotas));

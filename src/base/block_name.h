@@ -1,7 +1,7 @@
-// What a full KV block holds, in 256 bits: a name that is the same in every run, so that what one
-// run has computed can be found by another. It covers the tokens of the block, all tokens before
-// it, and the scope of the requests that may find it. Nobody finds two contents of one name, not
-// even who looks for them: it is a chain of SHA-256 (FIPS 180-4).
+// The contents of a full KV block, in 256 bits: a name that is the same in every run, so that what
+// one run has computed can be found by another. It covers the tokens of the block, all tokens
+// before it, and the scope of the requests that may find it. Nobody can find two contents with the
+// same name, not even on purpose: it is a chain of SHA-256 (FIPS 180-4).
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ BlockName root_block_name(std::uint64_t scope_high, std::uint64_t scope_low);
 // Of the block of these tokens after the one of that name.
 BlockName next_block_name(const BlockName& before, std::span<const TokenId> tokens);
 
-// Names are spread evenly, so that a part of one says as much as a hash of it.
+// Names are distributed evenly, so that a part of a name can serve as its hash.
 struct BlockNameHash {
   std::size_t operator()(const BlockName& name) const { return static_cast<std::size_t>(name[0]); }
 };

@@ -1,4 +1,4 @@
-// What a thread has computed, in contrast to the time that went by.
+// The processor time of a thread, as opposed to the time that has passed.
 #pragma once
 
 #include <ctime>

@@ -64,7 +64,7 @@ class DraftTreeView {
   std::span<const std::int32_t> parents_;
 };
 
-// Its lists keep their room.
+// Its lists keep their capacity.
 struct DraftTree {
   std::vector<TokenId> tokens;
   std::vector<std::int32_t> parents;  // as DraftTreeView's
@@ -107,7 +107,7 @@ void order_by_paths(DraftTreeView tree, std::int32_t max_depth, std::int32_t max
                     DraftTree& ordered);
 // Tokens of the first path of a tree in that order.
 std::int32_t num_on_first_path(DraftTreeView ordered);
-// The paths of a tree in that order; the list's room is kept.
+// The paths of a tree in that order; the list keeps its capacity.
 void paths_of(DraftTreeView ordered, std::vector<DraftPath>& paths);
 // Which of them has the token as its own.
 std::int32_t path_with(std::span<const DraftPath> paths, std::int32_t node);

@@ -1,5 +1,5 @@
-// What the system does not give, memory or another thread, as errors: for the tops of threads, and
-// for constructors, which can fail by an exception only.
+// Memory or a thread that the system refuses, as an error: for the tops of threads, and for
+// constructors, which can only fail by an exception.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@ namespace quire {
 // kUnavailable.
 Status out_of_memory();
 
-// Of what std::thread throws, kUnavailable where the system allows no more threads; else kIoError.
+// For what std::thread throws: kUnavailable where the system allows no more threads; else kIoError.
 Status status_of(const std::system_error& error);
 
-// What `call` returns, a Status or a Result; that memory or a thread was refused is an error, too.
+// What `call` returns, a Status or a Result; an error, too, if memory or a thread was refused.
 template <typename F>
 auto or_status(F&& call) -> decltype(call()) {
   try {
@@ -29,8 +29,8 @@ auto or_status(F&& call) -> decltype(call()) {
   }
 }
 
-// Calls `call` again and again while it lacks memory: for what has to be done nevertheless, as
-// telling clients that it is over. It must be such that it can begin anew.
+// Calls `call` again and again while it lacks memory: for what must be done in any case, such as
+// telling clients of the end. `call` must be repeatable.
 template <typename F>
 void until_memory(F&& call) {
   constexpr std::chrono::milliseconds kPause(10);

@@ -29,7 +29,7 @@ class MappedFile {
     return byte >= data_ && byte < data_ + size_;
   }
 
-  // Gives up the pages that hold this part of the map and those that came with them: they stay in
+  // Releases the pages of this part of the map, and those that were read with them: they stay in
   // the system's page cache, but count no more as this process's memory until they are read again.
   void release(std::span<const std::byte> part) const;
   const std::filesystem::path& path() const { return path_; }

@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-// What a line may hold at most: a plan is one line of a few hundred bytes, a request's of a few
+// The length of a line at most: a plan is one line of a few hundred bytes, a request's of a few
 // more.
 constexpr std::size_t kMaxLineBytes = 8000;
 constexpr std::size_t kMaxFieldBytes = 1000;

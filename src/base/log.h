@@ -1,6 +1,6 @@
 // Log lines on stderr, one a call: log_info("loaded {} tensors", n). For people by default, or one
-// JSON object a line for programs. What a line holds is escaped and cut as printable() does it: a
-// name out of a request or a file can neither move the cursor nor begin a line of its own.
+// JSON object a line for programs. The contents of a line are escaped and cut as printable() does
+// it: a name out of a request or a file can neither move the cursor nor begin a line of its own.
 #pragma once
 
 #include <string_view>

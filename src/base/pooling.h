@@ -28,7 +28,7 @@ constexpr std::string_view pooling_name(Pooling pooling) {
   return "unknown";
 }
 
-// Whether the state of the token at `position` of so many takes part.
+// Whether the state of the token at `position` of so many is used.
 constexpr bool pools(Pooling pooling, std::int32_t position, std::int32_t num_tokens) {
   switch (pooling) {
     case Pooling::kNone:

@@ -8,8 +8,8 @@
 namespace quire {
 
 // `raw` with control characters, line separators and bytes that are not UTF-8 written as \xNN, cut
-// with "..." before the result would have more than `max_bytes` bytes. What printable() gave it
-// gives again.
+// with "..." before the result would have more than `max_bytes` bytes. printable() of its own
+// result changes nothing.
 std::string printable(std::string_view raw, std::size_t max_bytes = 120);
 
 }  // namespace quire

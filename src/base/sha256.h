@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4): nobody finds two inputs of one digest, not even who looks for them.
+// SHA-256 (FIPS 180-4): nobody can find two inputs with the same digest, not even on purpose.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // Where time goes inside one thread: nested spans, each with the stage that it belongs to, in a
 // ring of fixed size. A span costs two looks at the clock and allocates nothing. Passed by pointer,
-// never global; where the pointer is null, nothing is measured and nothing but that test is paid.
+// never global; where the pointer is null, nothing is measured, and only that test costs time.
 //
 //   SpanRecorder recorder(1 << 16);
 //   {
@@ -19,7 +19,7 @@ namespace quire {
 
 // What a stage's time is spent for.
 enum class StageKind : std::uint8_t {
-  kWhole,        // holds other stages; time of its own belongs to none of them
+  kWhole,        // contains other stages; time of its own belongs to none of them
   kBookkeeping,  // around the computation: commands, scheduling, preparing, handing over
   kKernel,       // an op of the model
   kSampling,     // logits to tokens

@@ -1,4 +1,4 @@
-// Limits at the door: which settings make sense, and which requests a scheduler takes.
+// Limits on what is accepted: which settings make sense, and which requests a scheduler accepts.
 #include <algorithm>
 #include <string>
 

@@ -103,7 +103,7 @@ BeamSearch::Beam BeamSearch::extended(const Choice& choice,
   return beam;
 }
 
-// Of equals the earlier one stays before the later one.
+// Among equals the earlier one stays first.
 void BeamSearch::finish(Beam beam, bool stopped, std::int32_t length) {
   const double score = score_of(beam.cumulative_logprob, length, rules_.length_penalty);
   const auto place =

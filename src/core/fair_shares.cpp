@@ -32,7 +32,7 @@ void FairShares::leave(FairShare& share) {
   forget_idle();
 }
 
-// Whoever has had no more than the floor comes back as somebody new does.
+// A user who has had no more than the floor is treated like a new one.
 void FairShares::forget_idle() {
   const auto is_idle = [](const auto& each) { return each.second.num_present == 0; };
   std::erase_if(users_,

@@ -92,7 +92,7 @@ std::int32_t KvCacheManager::pages_needed(std::span<const RequestId> request_ids
   return needed - num_left_to_last(request_ids, num_computed_tokens);
 }
 
-// Pages that nobody but these shares and that all of them write: the last one finds them its own.
+// Pages that only these share and that all of them write: the last one need not copy them.
 std::int32_t KvCacheManager::num_left_to_last(std::span<const RequestId> request_ids,
                                               std::int32_t num_computed_tokens) const {
   std::vector<BlockId> shared;

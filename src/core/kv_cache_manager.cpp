@@ -120,7 +120,7 @@ void KvCacheManager::share_prefix(RequestId request_id, const PrefixMatch& match
   }
 }
 
-// Of a node, in the groups that need it.
+// The block of a node, in the groups that need it.
 void KvCacheManager::share_block(Table& table, std::int32_t block, PrefixIndex::Node node) {
   for (std::size_t group = 0; group < groups_.size(); ++group) {
     if (block < first_block(group, table.num_passed_tokens)) continue;
@@ -143,7 +143,7 @@ KvCacheManager::Table& KvCacheManager::new_table(RequestId request_id) {
   return table;
 }
 
-// What it holds may be a part of a block, of which the others are free too: they are of no use
+// Its contents may be a part of a block, of which the others are free too: they are of no use
 // without it.
 BlockId KvCacheManager::take_page(std::int32_t page, RequestId request_id) {
   const BlockId block_id = *pool_.allocate();
@@ -170,8 +170,8 @@ void KvCacheManager::share(BlockId block_id, std::int32_t page) {
   --uses_[group_of(page)].num_cached;
 }
 
-// A page without content that may be used again is the next to be taken, the others in the order
-// in which they were released.
+// A page without content that may be used again is the next to be allocated, the others in the
+// order in which they were released.
 void KvCacheManager::release(BlockId block_id, std::int32_t page) {
   const bool cached = findable(block_id);
   pool_.release(block_id, cached ? FreeListEnd::kBack : FreeListEnd::kFront);
@@ -191,7 +191,7 @@ void KvCacheManager::release_block(const Table& table, std::int32_t block) {
 
 // Copies what others share of a block, or may still find; the rest was found by its content until
 // now, and is about to change. What is copied becomes free behind what allocate() has counted, so
-// that none of it is taken for a copy.
+// that none of it is used for a copy.
 void KvCacheManager::make_writable(RequestId request_id, BlockTable& table, std::int32_t block,
                                    std::int32_t num_kept, SchedulerOutput& plan) {
   for (std::int32_t page = 0; page < pages_per_block_; ++page) {

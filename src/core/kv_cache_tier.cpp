@@ -7,7 +7,7 @@
 
 namespace quire {
 
-// A block that ends a sequence is too little to be kept.
+// The last, partial block of a sequence is not worth keeping.
 bool KvCacheManager::wanted_below(BlockId block_id) const {
   return tier_.stores() && index_.num_tokens_of(block_id) == block_size_ &&
          !tier_.has(index_.name_at(block_id));

@@ -50,7 +50,7 @@ std::optional<LostBlocks::Loss> KvCacheManager::find_loss(std::span<const TokenI
   return found;
 }
 
-// What was there and is gone explains more than what is there and differs.
+// A block that was evicted explains more than one that is there and differs.
 PrefixMiss KvCacheManager::explain_miss(std::span<const TokenId> tokens, std::int32_t max_tokens,
                                         const CacheScope& scope, const PrefixMatch& match) const {
   PrefixMiss miss{.num_found = match.num_tokens};
@@ -76,7 +76,7 @@ PrefixMiss KvCacheManager::explain_miss(std::span<const TokenId> tokens, std::in
     miss.cause = PrefixMissCause::kNoRoom;
     return miss;
   }
-  // A node without all of its blocks has lost the others, nobody knows any more to whom.
+  // A node that lacks some of its blocks has lost them; to which request is not known any more.
   if (const auto node = index_.find(match.node, rest, scope); node && !match.last) {
     miss.cause = PrefixMissCause::kEvicted;
     return miss;

@@ -148,7 +148,8 @@ Status check_value(const SamplingParameter<std::vector<std::vector<TokenId>>>&,
   return {};
 }
 
-// What has no part in a beam search, by its scores or because outputs are texts only at the end.
+// Parameters without meaning in a beam search: its scores leave them out, or they need text, which
+// outputs have only at the end.
 Status check_no_transforms(const SamplingParams& params) {
   const SamplingParams none;
   const auto refuse = [](std::string_view field) {

@@ -73,8 +73,8 @@ std::unique_ptr<const Request> Scheduler::abort(RequestId request_id, Instant no
   return aborted;
 }
 
-// It gets no tokens for this cause. When such a wait begins, writes down for whom: of those that
-// run, the ones that are in the step so far; of the queue, those before it.
+// The request gets no tokens, for this cause. When such a wait begins, records for whom: of those
+// that run, the ones that are in the step so far; of the queue, those before it.
 void Scheduler::hold(Request& request, WaitCause cause, const Admission& admission, Instant now) {
   if (!request.wait(cause, now)) return;
   Blockers blockers;
@@ -118,8 +118,9 @@ Blockers Scheduler::others_running(const Request& request) const {
   return blockers;
 }
 
-// Lets go of a finished request: out of its queue and of all steps, its blocks free, the executor
-// to be told; unless its row stays in the batch, with the tokens that steps in flight give it.
+// Removes a finished request from its queue and from all steps, frees its blocks and notes that the
+// executor is to be told; unless its row stays in the batch, with the tokens that steps in flight
+// give it.
 std::unique_ptr<const Request> Scheduler::take(Request& request, bool retain_row) {
   const StepsInFlight::Forgotten in_flight = steps_.forget(request);
   if (request.finish_reason() != FinishReason::kAbort) {

@@ -1,4 +1,5 @@
-// Drafts in the scheduler: what of a request's guesses a step computes, and what became of them.
+// Drafts in the scheduler: which of a request's guesses a step computes, and which of them were
+// right.
 #include <algorithm>
 #include <cassert>
 
@@ -49,8 +50,8 @@ void Scheduler::find_needs() {
   }
 }
 
-// Guesses are computed where nobody has to give way for them: neither those that run from `place`
-// on, nor, for more than a chain, who waits.
+// Guesses are computed only where no request has to give up anything for them: neither those that
+// run from `place` on, nor, for more than a chain, who waits.
 void Scheduler::plan_drafts(const Request& request, const StepBudget& budget, std::size_t place) {
   const std::int32_t most = budget.tokens_left() - 1;
   if (!wants_drafts(request) || most <= 0) return;
@@ -98,7 +99,7 @@ Status Scheduler::check_drafted(const StepsInFlight::Share& share,
   return {};
 }
 
-// `tokens`: what the request took of them.
+// `tokens`: what the request accepted of them.
 void Scheduler::settle_drafts(const StepsInFlight::Share& share,
                               std::span<const SampledToken> tokens) {
   Request& request = *share.request;

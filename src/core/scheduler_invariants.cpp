@@ -1,4 +1,4 @@
-// The laws that hold between any two calls of a scheduler, checked in full.
+// The laws that are true between any two calls of a scheduler, checked in full.
 #include <algorithm>
 #include <span>
 

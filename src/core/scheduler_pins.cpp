@@ -50,7 +50,7 @@ std::optional<Scheduler::Refusal> Scheduler::pin_refusal(const AddRequest& reque
       "unpin another, pin a shorter prompt, or raise the share that may be pinned"));
 }
 
-// Of the pins that are, and of those that are about to be.
+// Of the pins in place, and of those about to be.
 std::int64_t Scheduler::num_pages_to_be_pinned() const {
   std::int64_t num_pages = pinned_.num_pages();
   for (const auto& [id, request] : requests_) {
@@ -77,7 +77,7 @@ void Scheduler::reset_prefix_cache() {
   kv_.forget_cached();
 }
 
-// Those that are, and those that are about to be, are no more than may be.
+// What is pinned, and what is about to be, stays within the limit.
 Status Scheduler::check_pins() const {
   QUIRE_RETURN_IF_ERROR(pinned_.check_invariants(kv_));
   for (const auto& [id, request] : requests_) {

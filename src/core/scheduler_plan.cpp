@@ -40,7 +40,7 @@ Status Scheduler::schedule(Instant now, SchedulerOutput& plan) {
   return {};
 }
 
-// Those that run, in their order; preemption takes from the end.
+// Those that run, in their order; preemption begins at the end.
 void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant now) {
   find_needs();
   for (std::size_t next = 0; next < running_.size();) {
@@ -60,7 +60,7 @@ void Scheduler::plan_running(StepBudget& budget, SchedulerOutput& plan, Instant 
     drafts_.clear();
     if (row) plan_drafts(request, budget, next);
     if (request.is_beam_search()) part_beams(request);
-    // It was the last itself, and runs no more.
+    // The request was the last one itself, and no longer runs.
     if (!make_room(request, num_tokens + num_on_first_path(drafts_.view()), plan, now)) break;
     row ? budget.take_rows(num_rows + drafts_.view().size())
         : budget.take_prompt(num_before, num_rows * num_tokens);
@@ -169,9 +169,9 @@ void Scheduler::preempt(Request& request, const Request& for_request, SchedulerO
   ++counters_.num_preemptions;
 }
 
-// What keeps it from joining those that run, whatever room there is. The pace is for who would take
-// time from them: not for who has run or begun to fetch its blocks, nor for an output of a prompt
-// that is computed; and not where nobody runs.
+// What keeps a request from joining those that run, whatever room there is. The pace applies to
+// requests that would delay them: not to one that has run or begun to fetch its blocks, nor to an
+// output of a prompt that is computed; and not where nothing runs.
 std::optional<WaitCause> Scheduler::batch_obstacle(const Request& request) const {
   if (!batch_.admits()) return WaitCause::kBatch;
   const bool passes = batch_.open() || running_.empty() || request.fetched() ||
@@ -214,7 +214,7 @@ std::optional<WaitCause> Scheduler::admission_obstacle(const Request& request,
         (has_room || fetch_that_brings(admission.tier.first) != nullptr)) {
       return WaitCause::kKvFetch;
     }
-    // Nothing has to wait for the room that a copy takes.
+    // Nothing has to wait for the room that a copy needs.
     if (num_pages - admission.match.num_used_pages + admission.match.num_copied_pages >
         kv_.pool().num_free_blocks()) {
       admission.match =

@@ -9,8 +9,8 @@ namespace quire {
 
 // So many tokens need not be computed if the cache has them. The last one always is, for its logits
 // or its state. Where the prompt's log probabilities are wanted, and where the last token's state
-// is, so is every token that was not computed for this request before. Other poolings take in the
-// states of earlier tokens, which nobody keeps when a request is preempted.
+// is, so is every token that was not computed for this request before. Other poolings need the
+// states of earlier tokens, which are lost when a request is preempted.
 std::int32_t Scheduler::most_found(const Request& request) {
   if (pools(request.pooling(), 0, request.num_tokens())) return 0;
   const bool all = request.is_pooled() ||

@@ -28,7 +28,7 @@ const KvFetch* Scheduler::fetch_that_brings(const BlockName& name) const {
 }
 
 // It waits outside the queue. Where another's fetch brings the first of the blocks, it waits for
-// that one: who is not content with what has come then computes the rest.
+// that one, and computes whatever is still missing then.
 void Scheduler::begin_fetch(Request& request, const Admission& admission, SchedulerOutput& plan) {
   std::erase(waiting_, &request);
   fetching_.push_back(&request);

@@ -56,8 +56,8 @@ Status Scheduler::update(const ModelRunnerOutput& output, Instant now,
   return {};
 }
 
-// Whole nanoseconds, and all of them: what is left of the division goes to the first who add up to
-// one more.
+// Whole nanoseconds, and all of them: the remainder of the division goes to the first whose parts
+// add up to one more.
 void Scheduler::charge(Duration time) {
   const auto tokens_of_share = [](const StepsInFlight::Share& share) {
     return share.request == nullptr ? 0 : std::int64_t{share.num_rows} * share.num_tokens;
@@ -103,7 +103,7 @@ void Scheduler::take_in(const StepsInFlight::Share& share, std::span<const Sampl
   kv_.release_passed(request.id(), request.num_computed_tokens());
 }
 
-// In a static batch what goes on being computed of it is one row with a next token.
+// In a static batch one row of it, with a next token, is still computed.
 void Scheduler::end(Request& request, RequestStepOutput& given) {
   ++counters_.num_finished;
   if (request.pin() != 0) pin(request);

@@ -56,8 +56,8 @@ bool Scheduler::goes_before(const Request& a, const Request& b) const {
 }
 
 // Where the policy chooses, those that were preempted go first, the earliest of them: the blocks
-// that they gave up are for those that run, and who took them instead would soon be preempted, too.
-// But not before whom they may have given way to.
+// that they gave up are for those that run, and another request that got them would soon be
+// preempted, too. But not before a request that they may have given way to.
 Request& Scheduler::next_waiting() const {
   const bool fair = config_.policy == SchedulingPolicy::kFair;
   if (!fair && config_.policy != SchedulingPolicy::kLongestPrefix) return *waiting_.back();
@@ -70,8 +70,8 @@ Request& Scheduler::next_waiting() const {
   return least.share()->num_running < (*preempted)->share()->num_running ? least : **preempted;
 }
 
-// Before a step is planned: who has been given the least need not wait until one of those who have
-// more running is done.
+// Before a step is planned: the user who was served least need not wait until a request of a user
+// with more running ends.
 void Scheduler::give_way(SchedulerOutput& plan, Instant now) {
   if (config_.policy != SchedulingPolicy::kFair || config_.batching != Batching::kContinuous ||
       waiting_.empty()) {
@@ -86,7 +86,7 @@ void Scheduler::give_way(SchedulerOutput& plan, Instant now) {
 }
 
 // The last in order of those whose user would have no fewer running than `request`'s, once the one
-// has taken the other's place; nullptr if there is none. So nobody gives way twice in turn.
+// has replaced the other; nullptr if there is none. So nobody gives way twice in turn.
 Request* Scheduler::who_gives_way_to(const Request& request) const {
   const auto gives_way = std::find_if(running_.rbegin(), running_.rend(), [&](const Request* each) {
     return each->share()->num_running >= request.share()->num_running + 2;

@@ -60,8 +60,8 @@ Result<DraftBundle> open_whole(const std::string& path, const std::string& token
   return draft;
 }
 
-// The layer behind the model's last. Its checkpoint is opened once more: the model's own is given
-// away when it is loaded.
+// The layer behind the model's last. The checkpoint is opened once more: loading the model gives up
+// the first one.
 Result<DraftBundle> open_mtp(const EngineArgs& args, const ModelBundle& bundle) {
   QUIRE_ASSIGN_OR_RETURN(DecoderSpec spec, mtp_spec(bundle.spec));
   QUIRE_ASSIGN_OR_RETURN(DraftBundle draft, open_whole(args.model, args.tokenizer));

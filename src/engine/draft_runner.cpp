@@ -156,7 +156,7 @@ void DraftRunner::guess(std::vector<Guessing>& guessing) {
   }
 }
 
-// A guess that is no token of the other model's is none. Lays out the next step.
+// A guess that the other model has no token for is dropped. Lays out the next step.
 void DraftRunner::take_guesses(std::vector<Guessing>& guessing, std::size_t num_steps) {
   const bool reads_states = model_->spec().state_input.present;
   const auto size = static_cast<std::size_t>(model_->spec().hidden_size);

@@ -17,7 +17,7 @@ namespace quire {
 Status check_engine_args(const EngineArgs& args);
 
 Result<SchedulingPolicy> parse_policy(std::string_view name);
-// As --batching takes them: "continuous", "static", "dynamic".
+// The names of --batching: "continuous", "static", "dynamic".
 std::string_view batching_name(Batching batching);
 Result<Batching> parse_batching(std::string_view name);
 

@@ -89,7 +89,7 @@ void EngineCore::run() {
   if (end.code() == StatusCode::kCancelled) (void)or_status([this] { return keep_blocks(); });
 }
 
-// For the next run: what a lower tier would have taken later. What the steps in flight computed
+// For the next run: what would have been offloaded later. What the steps in flight computed
 // does not count any more.
 Status EngineCore::keep_blocks() {
   const std::vector<BlockStore> blocks = scheduler_.kv_cache().kept_blocks();

@@ -1,4 +1,4 @@
-// Commands to an engine: from whoever gives them to the scheduler.
+// Commands to an engine, on their way from the caller to the scheduler.
 #include <algorithm>
 #include <utility>
 

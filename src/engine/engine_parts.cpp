@@ -45,7 +45,7 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   return config;
 }
 
-// What holds the time of a step to EngineArgs::max_step_ms; none where that is zero.
+// What limits the time of a step to EngineArgs::max_step_ms; none where that is zero.
 std::optional<StepPacer> step_pacer(const EngineArgs& args) {
   if (!args.max_step_ms) return StepPacer(std::nullopt);
   if (*args.max_step_ms == 0) return std::nullopt;

@@ -48,8 +48,8 @@ Result<std::int32_t> resolve_max_model_len(const EngineArgs& args, const Decoder
   return *args.max_model_len;
 }
 
-// Rows whose logits a step with drafts computes at once: of a few sequences all, so that the output
-// matrix is read once for them; of more, as many sequences' as before.
+// Rows whose logits a step with drafts computes at once: for a few sequences all of them, so that
+// the output matrix is read once; for more sequences, as many as fit.
 std::int64_t drafted_rows(const EngineArgs& args) {
   constexpr std::int64_t kMostRows = 64;
   const std::int64_t rows =
@@ -76,7 +76,7 @@ void size_kv_groups(const EngineArgs& args, const KvPaging& paging, const Engine
                                            in_flight, args.block_size));
 }
 
-// Wrong guesses are taken back, of which a state knows nothing.
+// Wrong guesses are undone, which a state cannot be.
 Status check_takes_back(std::span<const KvGroup> groups, std::string_view who) {
   if (!keeps_states(groups)) return {};
   return Status::config(
@@ -96,7 +96,7 @@ Status size_medusa(const MedusaSpec& spec, const WeightSource& weights, int thre
   return {};
 }
 
-// Of the model that drafts: its runner, and what it takes besides the cache; that, for each page of
+// Of the model that drafts: its runner, and what it needs besides the cache; that, for each page of
 // the model's.
 Status size_draft_model(const EngineArgs& args, const DraftBundle& draft, int threads,
                         EngineSizes& sizes, MemoryPlanInput& input) {

@@ -1,4 +1,4 @@
-// What a token costs from the engine thread's hand to a request's sink, of which nothing is done:
+// What a token costs from the engine thread's hand to a request's sink, which does nothing with it:
 //   QUIRE_BENCHMARK_MODEL=a GGUF file or a model folder
 #include <atomic>
 #include <cstdlib>

@@ -29,7 +29,7 @@ void Speculator::end(RequestId request_id, std::span<const TokenId> output) {
   followed_.erase(found);
 }
 
-// Only what runs takes room.
+// Only what runs needs room.
 Speculator::Followed* Speculator::follow(const Request& request) {
   const auto found = followed_.find(request.id());
   if (found == followed_.end() || found->second.refused || request.is_pooled()) return nullptr;
@@ -216,7 +216,7 @@ void Speculator::propose(const Scheduler& scheduler, const Give& give) {
   if (drafter_->computes()) guess();
   for (const Candidate& each : candidates_) {
     select(each);
-    // Those of an earlier step that were not computed are taken back.
+    // Those of an earlier step that were not computed are undone.
     if (!given_.empty() || !each.request->drafts().empty()) {
       give(each.request->id(), given_.view());
     }

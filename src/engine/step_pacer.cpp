@@ -35,7 +35,7 @@ std::array<double, 5> features(const StepWork& work) {
           keys(work.prompt_keys)};
 }
 
-// Up to a number of six significant bits, so that small changes are none.
+// Rounded up to six significant bits, so that small changes do not count.
 std::int64_t coarse(double value) {
   constexpr double kMost = 1e11;  // 100 s
   const auto whole = static_cast<std::uint64_t>(std::clamp(value, 0.0, kMost));

@@ -1,4 +1,4 @@
-// What a step gave, as drafters take it.
+// What a step gave, as drafters read it.
 #pragma once
 
 #include <algorithm>

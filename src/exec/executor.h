@@ -42,7 +42,7 @@ class Executor {
   // they are until its result is collected.
   virtual Status sample(std::span<const TokenMask> masks) = 0;
 
-  // Waits for the step and fills in its result, which holds nothing of an earlier step afterwards.
+  // Waits for the step and fills in its result, which has nothing of an earlier step afterwards.
   // An error of the step comes here, and no later step can be counted on then.
   virtual Status collect(ModelRunnerOutput& result) = 0;
 

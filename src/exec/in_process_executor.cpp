@@ -68,8 +68,7 @@ Status InProcessExecutor::sample(std::span<const TokenMask> masks) {
   return {};
 }
 
-// Sleeps at once: while a step is computed every CPU has better things to do than to look for its
-// end.
+// Sleeps at once: while a step is computed, every CPU is needed for computing, not for polling.
 Status InProcessExecutor::collect(ModelRunnerOutput& result) {
   if (num_collected_ == num_sampling_.load(std::memory_order_relaxed)) {
     return Status::internal("there is no step whose result could come");

@@ -24,7 +24,7 @@ namespace quire {
 struct InputBatchLimits {
   std::int32_t block_size = 0;
   std::int32_t pages_per_block = 1;  // entries that a block has in a request's table
-  std::int32_t state_pages = 0;      // of these, the last ones, which hold states
+  std::int32_t state_pages = 0;      // of these, the last ones, which contain states
   std::int64_t max_num_batched_tokens = 0;
   std::int64_t max_num_seqs = 0;
   std::int64_t max_model_len = 0;
@@ -67,7 +67,7 @@ class InputBatch {
   const BlockId* const* block_tables(std::size_t page = 0) const {
     return pages_[page].block_tables.data();
   }
-  // Of a page that holds states.
+  // Of a page with states.
   std::span<const StateRun> state_runs(std::size_t page) const { return pages_[page].state_runs; }
   // Tokens whose keys and values another path of drafts needs in a block of its own, too: their
   // rows, and where.
@@ -117,7 +117,7 @@ class InputBatch {
     Pooling pooling = Pooling::kNone;
     std::shared_ptr<const SamplingParams> params;
   };
-  // What the step has once for each page of a block. One that holds states has runs of rows in
+  // What the step has once for each page of a block. One with states has runs of rows in
   // place of a slot for each.
   struct PageArrays {
     bool state = false;

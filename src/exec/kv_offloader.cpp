@@ -13,14 +13,14 @@ namespace {
 constexpr std::size_t kReadAhead = 32;
 
 // How long a step waits for buffers in all. A fetch can push out more at once than they hold, which
-// the system's own cache of files mostly takes within this time.
+// the system's own cache of files mostly accepts within this time.
 constexpr std::chrono::milliseconds kLongestWait{100};
 
 }  // namespace
 
 Result<std::unique_ptr<KvOffloader>> KvOffloader::create(Device& device, const KvStorage& storage,
                                                          std::unique_ptr<BlockFile> file) {
-  // Copies alone: the least of everything.
+  // For copies alone: as small a stream as can be.
   QUIRE_ASSIGN_OR_RETURN(
       auto ops, device.make_stream({.max_rows = 1, .vocab_size = 1, .max_sampled_rows = 1}));
   return or_status([&]() -> Result<std::unique_ptr<KvOffloader>> {
@@ -224,7 +224,7 @@ void KvOffloader::do_job(const Keep& keep) {
   keep.done->set_value(num_kept);
 }
 
-// No matter what of others it takes the place of: nobody asks for them any more.
+// No matter what of others it replaces: nobody asks for them any more.
 Status KvOffloader::keep_block(const BlockStore& block) {
   ops_->begin_step();
   storage_.read_page(*ops_, block.block_id, read_buffer());

@@ -1,4 +1,4 @@
-// What a request's mask and parameters ask for, as a device takes it when it chooses a token.
+// What a request's mask and parameters ask for, as a device reads it when it chooses a token.
 #pragma once
 
 #include <cstdint>

@@ -306,7 +306,7 @@ Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& 
   return batch_.sample_rows().empty() ? ops_->synchronize() : Status();
 }
 
-// As many at a time as there is memory for anyway.
+// As many at a time as already allocated memory has room for.
 Status ModelRunner::give_back_states(ModelRunnerOutput& result) {
   const std::int64_t size = model_.spec().hidden_size;
   result.states.reserve(static_cast<std::size_t>(config_.max_num_batched_tokens * size));

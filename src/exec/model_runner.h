@@ -49,7 +49,7 @@ struct ModelRunnerConfig {
   std::int64_t rows_at_once() const { return std::max(max_num_seqs, max_sampled_rows); }
 };
 
-// Bytes that a runner takes besides the KV cache.
+// Bytes that a runner needs besides the KV cache.
 struct RunnerMemory {
   std::uint64_t hidden = 0;  // hidden states of a step
   std::uint64_t normed = 0;  // rows whose logits are computed, or that are pooled
@@ -102,7 +102,7 @@ class ModelRunner {
 
   // What its steps are at most.
   static StreamLimits stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config);
-  // For a model and its limits; `stream`: what a stream for stream_limits() takes.
+  // For a model and its limits; `stream`: what a stream for stream_limits() needs.
   static RunnerMemory memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
                                 const StreamMemory& stream);
 

@@ -29,7 +29,7 @@ bool has_processor(const InputBatch::SampleRow& row) {
   return row.context.params->logits_processor != nullptr;
 }
 
-// Whether a token is left to choose. The bans of LogitEdits never take the last one.
+// Whether a token is left to choose. The bans of LogitEdits never ban the last one.
 bool is_any_left(const LogitEdits& edits, std::span<const float> logits) {
   const auto is_left = [&](std::size_t id) {
     const bool masked = !edits.mask.empty() && (id / 32 >= edits.mask.size() ||

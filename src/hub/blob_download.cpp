@@ -150,7 +150,7 @@ class Download {
     const bool may_be_over = answer.status == 0 || answer.status == 408 || answer.status == 429 ||
                              answer.status >= 500 || answer.success();
     if (may_be_over) return try_again(*part, answer);
-    // An address that a redirect led to holds for a while only.
+    // An address that a redirect led to is valid for a while only.
     if (part->asked != file_.url && (answer.status == 401 || answer.status == 403)) {
       target_ = file_.url;
       return try_again(*part, answer);

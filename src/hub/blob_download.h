@@ -9,8 +9,8 @@
 
 namespace quire {
 
-// Fetches `file` into `partial`, which holds at every moment the file's beginning and nothing else:
-// what is there already (of this or another program that keeps to this) is taken over. Parts of
+// Fetches `file` into `partial`, which is at every moment the file's beginning and nothing else:
+// what is there already (of this or another program that keeps to this) is used. Parts of
 // 8 MiB come over up to 8 connections at once and are written in their order; a server that gives
 // no parts sends it as one. Connections that break, 429 and 5xx are tried again, 6 times without
 // progress at most, each part from where it ended. At the end the file is on the disk and its hash

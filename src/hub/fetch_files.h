@@ -21,9 +21,9 @@ struct FetchedFile {
   std::function<Status()> done;  // once it is there
 };
 
-// Fetches what is not there with its size, one after the other. First it is looked whether the disk
-// has room for all. The number of bytes that came over the network. kIoError, or what download()
-// says.
+// Fetches the files that are not there with their full size, one after the other, once the disk has
+// room for all. Returns the number of bytes that came over the network. kIoError, or what
+// download() says.
 Result<std::uint64_t> fetch_files(const std::vector<FetchedFile>& files, Transfers& transfers,
                                   const PullListener& listener);
 

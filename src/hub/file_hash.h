@@ -25,7 +25,7 @@ class FileHash {
 
   void restart();
   void add(std::string_view bytes);
-  // Ends the hash; whether it is the expected one. restart() begins another.
+  // Ends the hash and returns whether it is the expected one; restart() begins another.
   bool matches();
 
  private:

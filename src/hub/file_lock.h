@@ -12,7 +12,7 @@ namespace quire {
 // tools, flock() on a file that stays.
 class FileLock {
  public:
-  // Waits for whoever holds it, and calls `waiting` once if that is somebody. kCancelled, kIoError.
+  // Waits for whoever has it, and calls `waiting` once if that is somebody. kCancelled, kIoError.
   static Result<FileLock> take(const std::filesystem::path& path,
                                const std::function<void()>& waiting,
                                const std::function<bool()>& cancelled);

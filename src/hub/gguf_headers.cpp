@@ -19,7 +19,7 @@ namespace quire {
 namespace {
 
 constexpr std::uint64_t kFirstHeaderBytes = 1U << 20;
-constexpr std::uint64_t kMaxGgufHeaderBytes = 256U << 20;  // vocabularies take some ten
+constexpr std::uint64_t kMaxGgufHeaderBytes = 256U << 20;  // vocabularies need some ten
 constexpr std::uint64_t kMaxSpecificationBytes = 1U << 20;
 
 // Parts of one file on its server.

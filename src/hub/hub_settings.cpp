@@ -88,7 +88,7 @@ Status read_s3_settings(HubSettings& settings) {
                             "check the keys and AWS_REGION");
     }
   }
-  // libcurl takes both in one text.
+  // libcurl wants both in one text.
   if (keys.access_key.find(':') != std::string::npos ||
       keys.region.find(':') != std::string::npos) {
     return Status::config("AWS_ACCESS_KEY_ID or AWS_REGION has a colon in it", "check them");

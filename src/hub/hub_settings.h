@@ -25,7 +25,7 @@ struct HubSettings {
   std::string s3_endpoint;  // $AWS_ENDPOINT_URL_S3, else $AWS_ENDPOINT_URL; empty: Amazon's own
 };
 
-// kConfig for values that cannot be: an endpoint that is no address, a token with control
+// kConfig for values that make no sense: an endpoint that is no address, a token with control
 // characters, one key of two.
 Result<HubSettings> hub_settings_from_environment();
 

@@ -13,8 +13,8 @@ namespace quire {
 
 class PartialFile {
  public:
-  // Opens `path`, made where it is absent, and hashes what it has. More than `size` bytes are none
-  // of this file's: then it begins anew. kIoError.
+  // Opens `path`, made where it is absent, and hashes what it has. A file of more than `size` bytes
+  // is another one: it begins anew. kIoError.
   static Result<PartialFile> open(const std::filesystem::path& path, std::uint64_t size,
                                   std::optional<FileHash> hash);
   PartialFile(PartialFile&& other) noexcept;

@@ -29,7 +29,7 @@ struct DownloadListener {
   // Bytes of the file that are there; called often.
   std::function<void(std::uint64_t done)> progress;
   std::function<bool()> cancelled;
-  // A trouble that is got over: "connection reset; again in 2 s".
+  // A problem that was overcome: "connection reset; again in 2 s".
   std::function<void(const std::string& text)> note;
 };
 

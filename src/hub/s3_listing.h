@@ -16,7 +16,7 @@ struct S3Listing {
 };
 
 // Reads the answer to ListObjectsV2 (docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2), of
-// which one page has 1000 objects. `where` names the store in errors. kBadModel for what is none.
+// which one page has 1000 objects. `where` names the store in errors. kBadModel for anything else.
 Result<S3Listing> read_s3_listing(std::string_view xml, std::string_view where);
 
 // The text of the first <name> in `xml`, with entities replaced; empty where there is none.

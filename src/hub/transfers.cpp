@@ -92,7 +92,7 @@ void sign(CURL* easy, const AwsSigning& signing, HeaderList& headers) {
   const std::string keys = signing.access_key + ":" + signing.secret_key;
   curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, way.c_str());  // libcurl copies these
   curl_easy_setopt(easy, CURLOPT_USERPWD, keys.c_str());
-  // What S3 takes of a request without a body: it is empty.
+  // What S3 signs of a request without a body: it is empty.
   append(headers,
          "x-amz-content-sha256: "
          "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");

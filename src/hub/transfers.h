@@ -35,7 +35,7 @@ struct FetchRequest {
 struct FetchAnswer {
   int status = 0;     // 0: none came
   std::string error;  // then: why, in libcurl's words
-  // By name in lower case; of a name that stands there twice the last. At most 64 KB together.
+  // By name in lower case; of a name that occurs twice, the last. At most 64 KB together.
   std::map<std::string, std::string, std::less<>> headers;
   std::string location;    // where a redirect leads, as a whole address; empty: nowhere
   std::string body;        // of an answer that is no success: its first 64 KB
@@ -45,7 +45,7 @@ struct FetchAnswer {
   bool success() const { return status / 100 == 2; }
 };
 
-// Redirects are answers here, never followed, so that who asks decides what the next server hears.
+// Redirects are returned, never followed: the caller decides what the next server is sent.
 class Transfers {
  public:
   // Takes the body of a success as it comes; false ends the transfer. `answer` has status and

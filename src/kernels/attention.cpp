@@ -15,7 +15,7 @@ namespace {
 constexpr Stage kAttentionStage = {StageKind::kKernel, "attention"};
 
 // The keys and values that a sequence's queries see are read once, shared ones once for all; a
-// score takes two operations for each element of a key, its share of the output two for each of a
+// score costs two operations for each element of a key, its share of the output two for each of a
 // value.
 SpanCost cost_of(const AttentionPlan& plan, const AttentionArgs& args, bool uses_shared) {
   const AttentionBatch& batch = plan.batch();

@@ -57,7 +57,7 @@ struct AttentionHeads {
 // Reused from step to step: build() allocates nothing once its vectors have grown to `reserve`.
 class AttentionPlan {
  public:
-  // Work items for each thread that a step has at least, where there is so much to do.
+  // The fewest work items for each thread, in a step with enough to do.
   static constexpr std::int32_t kWorkPerThread = 4;
 
   void reserve(std::int32_t max_tokens, const AttentionHeads& heads, int num_threads);
@@ -68,7 +68,7 @@ class AttentionPlan {
 
   const AttentionBatch& batch() const { return batch_; }
   const std::vector<AttentionWork>& work() const { return work_; }
-  // What work() has in pieces, whole: their partial results are joined when all work is done.
+  // Queries of work() in pieces, whole: their partial results are joined when all work is done.
   const std::vector<AttentionWork>& splits() const { return splits_; }
   // Ranges of partial results that the step needs.
   std::int64_t num_partials() const { return num_partials_; }

@@ -25,7 +25,7 @@ constexpr bool is_built(IsaLevel level) {
   return level == IsaLevel::kRef || !kOnlyLevel || level == *kOnlyLevel;
 }
 
-// Whether a level of the build takes over something of `level`, or of what `replaced_by` replaces.
+// Whether a level of the build uses something of `level`, or of what `replaced_by` replaces.
 constexpr bool is_used(IsaLevel level) { return !kOnlyLevel || *kOnlyLevel >= level; }
 constexpr bool is_used_below(IsaLevel replaced_by) {
   return !kOnlyLevel || *kOnlyLevel < replaced_by;

@@ -1,8 +1,8 @@
-// How a panel of 16 outputs holds rows of quant/codebook_groups.h. It is a sequence of spans: their
-// scales, floats [16] or, nested, bytes [16], then their groups of 32 inputs, each four lines of
-// codes as group_layout.h has them for 4 bits. Behind the spans of a nested panel come offsets
-// [16], places [16] (NestedPlace) and units [nested_units(inputs)][16]. To the byte what the rows
-// have.
+// How a panel of 16 outputs stores rows of quant/codebook_groups.h. It is a sequence of spans:
+// their scales, floats [16] or, nested, bytes [16], then their groups of 32 inputs, each four lines
+// of codes as group_layout.h has them for 4 bits. Behind the spans of a nested panel come offsets
+// [16], places [16] (NestedPlace) and units [nested_units(inputs)][16]. It has as many bytes as the
+// rows.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace quire {
   return layout < WeightLayout::kFP4Span64 ? Codebook::kNF4 : Codebook::kFP4;
 }
 
-// Always inlined, so that no copy compiled with a level's flags can take another's place.
+// Always inlined, so that no copy compiled with a level's flags can replace another one.
 struct CodebookPanel {
   bool nested = false;
   int span_shift = 1;

@@ -57,10 +57,10 @@ class OpStream {
   // Touches all scratch memory, so that no op pays for a first use.
   virtual void prefault() = 0;
 
-  // Once a step, before anything else: what was staged before is staged no more.
+  // Once a step, before anything else: forgets what was staged before.
   virtual void begin_step() = 0;
-  // Values of the host as ops after this one read them: staged. They stay as they are until the
-  // stream is synchronized.
+  // Stages values of the host: ops after this one read them. They must not change until the stream
+  // is synchronized.
   template <typename T>
   const T* stage(std::span<const T> values) {
     return reinterpret_cast<const T*>(stage_bytes(std::as_bytes(values)));
@@ -71,7 +71,7 @@ class OpStream {
     download_bytes(reinterpret_cast<const std::byte*>(from),
                    std::as_writable_bytes(std::span(to, static_cast<std::size_t>(count))));
   }
-  // From one place of the device to another, which do not overlap.
+  // Copies between two places of the device, which do not overlap.
   virtual void copy(const std::byte* from, std::uint64_t bytes, std::byte* to) = 0;
   // Waits until all ops are done. An error of one of them comes here, and nothing that they should
   // have written can be counted on then.
@@ -97,7 +97,7 @@ class OpStream {
   virtual void gated_matmul(const float* x, std::int64_t rows, ActivationMode mode,
                             const GatedProducts& products, float* out, const Stage& stage) = 0;
 
-  // HeadProducts says what.
+  // HeadProducts defines it.
   virtual void matmul_by_head(std::int64_t rows, ActivationMode mode, const HeadProducts& products,
                               const Stage& stage) = 0;
 
@@ -154,7 +154,7 @@ class OpStream {
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float epsilon,
                           std::int64_t rows, std::int64_t cols, float* out) = 0;
 
-  // x[i] = activation(x[i]), of those that MLPs without a gate have.
+  // x[i] = activation(x[i]), one of those of MLPs without a gate.
   virtual void activate_in_place(Activation activation, std::int64_t count, float* x) = 0;
 
   // x[i] = xIELU(x[i]).
@@ -209,7 +209,7 @@ class OpStream {
   virtual void correct_streams(std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
                                const float* scale, float* x) = 0;
 
-  // ShortConvArgs says what. rows: of all runs.
+  // ShortConvArgs defines it. rows: of all runs.
   virtual void short_conv(std::int64_t rows, const ShortConvArgs& args) = 0;
 
   // Chooses a token for each of `rows`, from logits[i] for rows[i], which are left as they are:
@@ -236,7 +236,7 @@ class Device : public DeviceMemory {
   // "cpu" and so on: what one device has packed, any other of its kind adopts.
   virtual std::string_view kind() const = 0;
 
-  // What a stream for such steps takes of memory.
+  // The memory that a stream for such steps needs.
   virtual StreamMemory stream_memory(const StreamLimits& limits) const = 0;
   // A stream for steps within `limits`, which borrows the device. kResourceExhausted.
   virtual Result<std::unique_ptr<OpStream>> make_stream(const StreamLimits& limits) = 0;
@@ -253,8 +253,8 @@ class Device : public DeviceMemory {
   // Touches all pages of what allocate() gave.
   virtual void prefault(const Buffer& buffer) = 0;
 
-  // The host's threads that prepare what the device gets, for whoever reads files while none of its
-  // ops run.
+  // The host's threads that prepare data for the device, for code that reads files while none of
+  // its ops run.
   virtual ThreadPool& host_threads() = 0;
 
   // A number that goes on changing while ops run. Any thread.

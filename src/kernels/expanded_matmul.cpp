@@ -9,7 +9,7 @@ namespace quire {
 namespace {
 
 // Inputs of a compact weight that are expanded at once, whole blocks of any encoding, and panels:
-// what they become fits the second cache, mostly the first.
+// the result fits into the L2 cache, mostly into the L1 cache.
 constexpr std::int64_t kExpandedInputs = 512;
 constexpr std::int64_t kExpandedPanels = 4;
 

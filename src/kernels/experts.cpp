@@ -1,11 +1,11 @@
 // A mixture of experts: what the experts that a row goes to make of it.
 //
-// The pairs of a row and an expert that it goes to are sorted by expert and taken in waves of whole
-// experts. Of each wave the rows are gathered, the first halves of all its experts are one parallel
-// region, the second halves another, so that a step with few rows has as much to hand out as one
-// large MLP; then the results are added to the rows in the order of the pairs. An expert's products
-// give a row the same bits whatever other rows there are, and a row's experts come in their order
-// in every batch, so a row's sum has the same bits too.
+// The pairs of a row and an expert that it goes to are sorted by expert and computed in waves of
+// whole experts. Of each wave the rows are gathered, the first halves of all its experts are one
+// parallel region, the second halves another, so that a step with few rows has as much to hand out
+// as one large MLP; then the results are added to the rows in the order of the pairs. An expert's
+// products give a row the same bits whatever other rows there are, and a row's experts come in
+// their order in every batch, so a row's sum has the same bits too.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -204,7 +204,7 @@ class ExpertCall {
         });
   }
 
-  // Panels that a worker takes at once: `largest`, or fewer where one expert has so many of the
+  // Panels that a worker gets at once: `largest`, or fewer where one expert has so many of the
   // wave's rows that its panels are much more work than the others'.
   std::int64_t chunk_panels(Wave wave, std::int64_t panels, std::int64_t largest) const {
     std::int64_t most_rows = 0;

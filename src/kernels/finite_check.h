@@ -1,4 +1,4 @@
-// Whether many numbers are finite, looked at while they are packed.
+// Checks that numbers are finite, while they are packed.
 #pragma once
 
 #include <cstdint>

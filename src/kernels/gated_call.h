@@ -1,6 +1,6 @@
 // The gate and up projections of an MLP with its activation, in tiles: a worker computes some
-// panels of both for some rows into scratch that its second cache holds, and stores what becomes of
-// them.
+// panels of both for some rows into scratch that fits into its L2 cache, and stores the results of
+// the activation.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace quire {
 
 class GatedCall {
  public:
-  // Floats of scratch that compute() takes: sums of one worker, gate and up, of some panels of both
+  // Floats of scratch that compute() needs: sums of one worker, gate and up, of some panels of both
   // for any level's MatmulKernels::chunk_rows.
   static constexpr std::int64_t kScratchFloats = std::int64_t{12} * 1024;
 

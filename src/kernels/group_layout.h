@@ -1,5 +1,5 @@
-// How a panel of 16 outputs holds quantized weights: the few facts in which the layouts differ, and
-// the offsets that follow from them. Kernels take them as compile-time constants.
+// How a panel of 16 outputs stores quantized weights: the few facts in which the layouts differ,
+// and the offsets that follow from them. Kernels get them as compile-time constants.
 //
 // A panel is a sequence of blocks. A block is one group of 32 inputs, or eight where scales are
 // two-fold, then half-precision scales [16], then half-precision minima [16] where there are any. A
@@ -32,7 +32,7 @@
 //
 //   w = factor * scale * (code - zero point)
 //
-// which kernels take as a minimum of -zero point * (factor * scale): exact, because factors are
+// which kernels use as a minimum of -zero point * (factor * scale): exact, because factors are
 // powers of two.
 //
 // Floats of eight bits (e4m3) lie as codes of eight bits do, with one float scale for all inputs of
@@ -64,7 +64,7 @@ enum class ScaleSpan : std::uint8_t {
   kPanelBlocks  // four groups of all outputs
 };
 
-// Always inlined, so that no copy compiled with a level's flags can take another's place.
+// Always inlined, so that no copy compiled with a level's flags can replace another one.
 struct GroupLayout {
   int code_bits = 8;  // 4, 5, 6 or 8
   int zero = 0;       // to be subtracted from a code

@@ -12,7 +12,7 @@
 //
 // Keys are transposed, so that the keys of a block fill a vector's lanes: a score then sums its
 // products one after the other, in the order of the dimensions, and no lanes are added up. Pairs of
-// numbers below 32 bits that a sum takes one after the other lie side by side, as the instructions
+// numbers below 32 bits that a sum adds one after the other lie side by side, as the instructions
 // for dot products want them: two dimensions of a key, and the values of two tokens.
 //
 // The layout belongs to the kernels: nobody else computes these offsets. Always inlined, because
@@ -38,9 +38,9 @@ struct KvLayout {
   std::int32_t latent_dims = 0;
 
   [[gnu::always_inline]] bool has_scales() const { return dtype == DType::kI8; }
-  // Neighbouring dimensions of one key that lie side by side.
+  // How many neighbouring dimensions of one key lie side by side.
   [[gnu::always_inline]] std::int32_t key_group() const { return dtype == DType::kF32 ? 1 : 2; }
-  // Neighbouring tokens whose values lie side by side.
+  // How many neighbouring tokens have their values side by side.
   [[gnu::always_inline]] std::int32_t value_group() const {
     return block_size % 2 == 0 ? key_group() : 1;
   }

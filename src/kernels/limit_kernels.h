@@ -17,8 +17,8 @@ enum class PeakKind : std::uint8_t {
 inline constexpr int kNumPeakKinds = 6;
 
 struct PeakKernel {
-  // `rounds` times a set of independent instructions; returns what keeps them from being left out.
-  // Null: the level has no such instruction.
+  // `rounds` times a set of independent instructions; returns a value that depends on them, so that
+  // the compiler cannot leave them out. Null: the level has no such instruction.
   float (*run)(std::int64_t rounds) = nullptr;
   std::int64_t operations_per_round = 0;  // a multiplication and an addition are two
 };

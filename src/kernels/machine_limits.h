@@ -32,7 +32,7 @@ struct MachineLimits {
   std::vector<ThreadLimits> by_threads;  // 1, 2, 4, ... and the most
 };
 
-// The processor's own name for itself.
+// The name that the processor reports.
 std::string processor_name();
 
 // Measures with up to `max_threads` threads at the chosen level (kernels/op_table.h), on 512 MiB of

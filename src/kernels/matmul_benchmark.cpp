@@ -70,7 +70,7 @@ constexpr std::array kLayouts = {
 };
 
 // Copies of the weight in turn, so that weights come from memory as they do in a model: more bytes
-// than any cache holds.
+// than fits into any cache.
 constexpr std::uint64_t kWorkingSet = 192U << 20;
 
 void run_matmul(benchmark::State& state, Layout layout, Shape shape, std::int64_t rows,
@@ -107,7 +107,7 @@ void run_matmul(benchmark::State& state, Layout layout, Shape shape, std::int64_
       per_second(static_cast<double>(rows * shape.outputs) * static_cast<double>(shape.inputs));
 }
 
-// The bound: a sum over a buffer that no cache holds.
+// The bound: a sum over a buffer that fits into no cache.
 void read_bandwidth(benchmark::State& state) {
   ThreadPool pool(static_cast<int>(state.range(0)));
   auto buffer = Buffer::allocate(kWorkingSet).value();

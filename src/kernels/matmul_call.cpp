@@ -12,7 +12,7 @@ namespace {
 // Below this many values to prepare, one worker does it sooner than several can be woken.
 constexpr std::int64_t kSerialValues = 16'384;
 
-// With few rows a worker takes not so many panels that threads read from memory far apart; with
+// With few rows a worker gets not so many panels that threads read from memory far apart; with
 // more, where the first weights of a chunk are waited for and all others fetched ahead, more.
 constexpr std::int64_t kMaxDirectChunkPanels = 32;
 constexpr std::int64_t kMaxChunkPanels = 96;
@@ -43,7 +43,7 @@ class InputBlocks {
 
 std::size_t index(WeightLayout layout) { return static_cast<std::size_t>(layout); }
 
-// Whose products take float32 inputs, whatever the mode.
+// Whose products have float32 inputs, whatever the mode.
 bool has_float_products(WeightLayout layout) {
   return has_float_codes(layout) && !is_codebook(layout);
 }

@@ -75,11 +75,11 @@ class MatmulCall {
   void compute_panels(const MatmulPart& part, std::int64_t begin, std::int64_t end,
                       const F& finish) const;
 
-  // Panels that a worker takes at once, for parallel_for_guided().
+  // Panels that a worker gets at once, for parallel_for_guided().
   std::int64_t max_panels() const;
 
  private:
-  // What no part wants is empty.
+  // Forms that no part needs are empty.
   struct Inputs {
     const float* x = nullptr;
     std::int64_t x_stride = 0;
@@ -98,7 +98,7 @@ class MatmulCall {
   Inputs inputs_;
 };
 
-// A multiple of so many panels is what a worker takes: kernels compute several at once.
+// A worker gets a multiple of so many panels: kernels compute several at once.
 inline constexpr std::int64_t kPanelGrain = 2;
 
 // What a call's products cost: weights are read once for all rows. What rounding and expanding add

@@ -17,8 +17,8 @@ struct Int8Rows {
   float* scales = nullptr;       // [rows][inputs / 32]
   std::int16_t* sums = nullptr;  // [rows][inputs / 16]: sum of the codes of each half of a group
   float* scaled_sums = nullptr;  // [rows][inputs / 32]: scale * sum
-  // [rows][inputs / 32]: -128 * sum, which is what products with signed weights taken as unsigned,
-  // 128 more, have too much.
+  // [rows][inputs / 32]: -128 * sum, the excess of products whose signed weights are read as
+  // unsigned, 128 more.
   std::int32_t* offsets = nullptr;
 };
 
@@ -118,7 +118,7 @@ struct MatmulPanels {
   const std::uint8_t* panels = nullptr;
   std::uint64_t panel_bytes = 0;
   std::int64_t num_panels = 0;
-  const std::uint8_t* next_panels = nullptr;  // that the next call will want; fetched meanwhile
+  const std::uint8_t* next_panels = nullptr;  // that the next call needs; fetched meanwhile
   std::int64_t outputs = 0;                   // of the weight, from the first panel on
   std::int64_t inputs = 0;
   // The input of a row that the panels begin with, a multiple of 32, and all inputs of a row: those

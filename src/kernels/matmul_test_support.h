@@ -48,7 +48,7 @@ static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
 inline constexpr std::span<const Encoding> kQuantizedEncodings =
     std::span(kAllEncodings).subspan<17>();
 
-// A matrix as a checkpoint would hold it; weights are roughly normal with deviation 1/sqrt(cols).
+// A matrix as a checkpoint would store it; weights are roughly normal with deviation 1/sqrt(cols).
 struct TestMatrix {
   Encoding encoding;
   std::int64_t rows;

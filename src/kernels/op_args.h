@@ -1,4 +1,4 @@
-// What the ops of every device take: plain data. Where a pointer is not said to be the host's, it
+// The arguments of every device's ops: plain data. Where a pointer is not said to be the host's, it
 // is into the memory of the device that the op runs on.
 #pragma once
 
@@ -39,7 +39,7 @@ struct MatmulPart {
   float* out = nullptr;         // [rows][out_stride]
   std::int64_t out_stride = 0;  // in floats, >= weight->outputs()
   const float* bias = nullptr;  // [outputs] or nullptr
-  bool accumulate = false;      // add to what `out` holds (residual connections)
+  bool accumulate = false;      // add to the contents of `out` (residual connections)
 };
 
 // What an MLP does to its gate, or to its only projection.

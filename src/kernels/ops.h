@@ -1,5 +1,5 @@
 // The operations that models are made of, as the CPU computes them: what is behind a CpuDevice
-// (kernels/cpu_device.h). Each takes an OpContext first, plain views, and no memory of its own:
+// (kernels/cpu_device.h). Each gets an OpContext and plain views, and allocates no memory:
 // what it needs beyond its arguments comes from the context's workspace, whose size
 // kernels/sizing.h gives. All activations are float32, row-major.
 //
@@ -49,11 +49,11 @@ void matmul_and_best(OpContext& ctx, const float* x, std::int64_t x_stride, std:
 void gated_matmul(OpContext& ctx, const float* x, std::int64_t rows, ActivationMode mode,
                   const GatedProducts& products, float* out, const Stage& stage = kMatmulStage);
 
-// HeadProducts says what. The products of many heads are one parallel region.
+// See HeadProducts. The products of many heads are one parallel region.
 void matmul_by_head(OpContext& ctx, std::int64_t rows, ActivationMode mode,
                     const HeadProducts& products, const Stage& stage = kMatmulStage);
 
-// RouteArgs says what.
+// See RouteArgs.
 void route(OpContext& ctx, const RouteArgs& args);
 
 // out[r] = sum_e weight[r][e] down_e(activation(gate_e(x[r])) * up_e(x[r])) over the experts that
@@ -91,7 +91,7 @@ void rms_norm_in_place(OpContext& ctx, const float* weight, float epsilon, std::
 void layer_norm(OpContext& ctx, const float* x, const float* weight, const float* bias,
                 float epsilon, std::int64_t rows, std::int64_t cols, float* out);
 
-// x[i] = activation(x[i]), of those that MLPs without a gate have.
+// x[i] = activation(x[i]), one of those of MLPs without a gate.
 void activate_in_place(OpContext& ctx, Activation activation, std::int64_t count, float* x);
 
 // x[i] = xIELU(x[i]).
@@ -139,13 +139,13 @@ void keep_largest(OpContext& ctx, float deviations, std::int64_t rows, std::int6
 void match_rms(OpContext& ctx, const float* like, float floor, std::int64_t rows, std::int64_t cols,
                float* x);
 
-// OpStream says what both do with the streams of each token.
+// OpStream defines what both do with the streams of each token.
 void predict_streams(OpContext& ctx, std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
                      float* out);
 void correct_streams(OpContext& ctx, std::int64_t rows, std::int64_t cols, const AltUpArgs& args,
                      const float* scale, float* x);
 
-// ShortConvArgs says what. Workers share the channels, so that a sequence's rows follow each other.
+// See ShortConvArgs. Workers share the channels, so that a sequence's rows follow each other.
 void short_conv(OpContext& ctx, std::int64_t rows, const ShortConvArgs& args);
 
 // The second half of qkv_matmul(), for heads whose projections needed something else first.

@@ -18,7 +18,7 @@ struct PanelRows {
   const std::uint8_t* rows[kPanelOutputs] = {};
 };
 
-// Bytes of scratch that pack_panel() takes for a layout.
+// Bytes of scratch that pack_panel() needs for a layout.
 std::uint64_t pack_scratch_bytes(WeightLayout layout, std::int64_t inputs);
 
 // Writes a whole panel; false if a weight or a scale is not finite. `layout`

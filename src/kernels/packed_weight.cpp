@@ -19,7 +19,7 @@
 namespace quire {
 namespace {
 
-// What a worker reads of the checkpoint before it takes more.
+// What a worker reads of the checkpoint at a time.
 constexpr std::uint64_t kChunkBytes = 1U << 20;
 
 // Calls piece(data, rows) for each part of rows [begin, end) of the stacked matrix that lies in one

@@ -2,7 +2,7 @@
 //
 // A matrix of N outputs by K inputs is cut into panels of 16 outputs; a panel is one contiguous
 // stream that a kernel reads once, front to back, for any number of input rows. Inside a panel, K
-// advances in units of four bytes per output, so that one 64-byte line holds one unit of all 16
+// advances in units of four bytes per output, so that one 64-byte line has one unit of all 16
 // outputs: the operand shape of vpdpbusd, vdpbf16ps and of an AMX tile row, and two AVX2 registers.
 //
 //   kF32    [K][16] float
@@ -42,7 +42,7 @@ inline constexpr int kPackedWeightVersion = 3;
 
 std::string_view weight_layout_name(WeightLayout layout);
 
-// The layout that holds `encoding`, one of weights, without loss.
+// The layout that stores `encoding`, one of weights, without loss.
 WeightLayout layout_of(Encoding encoding);
 
 // The encoding of a compact layout's blocks.

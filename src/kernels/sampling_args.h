@@ -1,5 +1,5 @@
-// What choosing tokens takes and gives. All of it, lists too, is in the host's memory, and must
-// stay as it is until the stream that it was given to is synchronized.
+// The arguments and results of choosing tokens. All of it, lists too, is in the host's memory, and
+// must stay as it is until the stream that it was given to is synchronized.
 #pragma once
 
 #include <cstdint>

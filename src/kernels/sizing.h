@@ -71,7 +71,7 @@ struct StreamLimits {
   HeadSizes head_products = {};
 };
 
-// Bytes that a stream takes for itself.
+// Bytes that a stream needs for itself.
 struct StreamMemory {
   std::uint64_t workspace = 0;  // scratch of the kernels
   std::uint64_t sampling = 0;   // scratch for choosing tokens

@@ -8,7 +8,7 @@
 
 namespace quire {
 
-// Where a block's floating-point scales lie; what is not in them may hold any bits.
+// Where a block's floating-point scales lie; what is not in them may be any bits.
 inline bool is_scale_byte(Encoding encoding, std::size_t byte_of_block) {
   switch (encoding) {
     case Encoding::kQ6_K:
@@ -66,7 +66,7 @@ inline bool spoil_block(Encoding encoding, std::uint8_t* block) {
   return true;
 }
 
-// Whether byte `at` of a matrix may hold any bits.
+// Whether byte `at` of a matrix may be any bits.
 inline bool is_code_byte(const TestMatrix& matrix, std::size_t at) {
   const auto row_bytes = matrix.data.size() / static_cast<std::size_t>(matrix.rows);
   if (matrix.encoding == Encoding::kInt8Row) return at % row_bytes >= 4;

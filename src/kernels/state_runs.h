@@ -13,7 +13,7 @@
 
 namespace quire {
 
-// Rows of a step that follow each other in one sequence. They take up the state in page `source`,
+// Rows of a step that follow each other in one sequence. They continue the state in page `source`,
 // one of zeros where that is kNullBlock, and leave theirs in page `target`, which may be the same.
 struct StateRun {
   std::int32_t first_row = 0;

@@ -1,7 +1,7 @@
 // Rows of 32-bit words turned into columns, by vectors of four words, which any processor has: that
 // is enough for packing, which is bound by memory, and for rows of inputs, which are few.
 //
-// Of a checkpoint sixteen rows become lines of a panel: line j holds word j of every row, in the
+// Of a checkpoint sixteen rows become lines of a panel: line j has word j of every row, in the
 // order of the rows. All layouts but F16 are made of such lines (packed_weight.h).
 #pragma once
 

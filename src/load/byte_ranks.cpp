@@ -15,7 +15,7 @@
 namespace quire {
 namespace {
 
-// Scores are float, which hold every rank up to there.
+// Scores are float, which has every rank up to there.
 constexpr std::size_t kMaxRanks = 1U << 24;
 
 // The control tokens of tekken files that list none.

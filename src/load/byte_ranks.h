@@ -12,7 +12,7 @@
 namespace quire {
 
 // A file with a line "BASE64 RANK" for each token; the rank is its id. `regex` cuts text into
-// words. kBadModel for a line that is none, an id that two tokens have, a gap.
+// words. kBadModel for a line of another form, an id that two tokens have, a gap.
 Result<VocabData> read_tiktoken(std::string_view file, std::string_view regex,
                                 std::string_view where);
 

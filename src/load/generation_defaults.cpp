@@ -49,7 +49,7 @@ Status check_defaults(const SamplingParams& params, const std::string& where) {
                            "correct the file, or start with --generation-config vllm");
 }
 
-// GGUF files hold single precision: what its author wrote is the shortest text that gives it.
+// GGUF files have single precision: what its author wrote is the shortest text that gives it.
 double as_written(double value) { return std::stod(fmt::format("{}", static_cast<float>(value))); }
 
 }  // namespace

@@ -22,7 +22,7 @@ constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
 constexpr std::uint64_t kMaxTokenizerBytes = 256U << 20;
 constexpr std::uint64_t kMaxTemplateBytes = 4U << 20;
 
-// A JSON file that must hold an object.
+// A JSON file that must be an object.
 Result<json::value> read_object(const std::filesystem::path& path, std::uint64_t max_bytes) {
   QUIRE_ASSIGN_OR_RETURN(auto value, read_json_file(path, max_bytes));
   if (!value.is_object()) {
@@ -38,7 +38,7 @@ Result<json::value> read_optional_object(const std::optional<std::filesystem::pa
   return read_object(*path, kMaxConfigBytes);
 }
 
-// A chat template and what names it in errors: its file, with the key that holds it.
+// A chat template and what names it in errors: its file, with its key in there.
 struct TemplateSource {
   std::string text;
   std::string where;

@@ -36,7 +36,7 @@ struct ModelBundle {
   EmbeddingDefaults embedding_defaults;
 };
 
-// The text side alone, also of a file that holds nothing else. Errors as below.
+// The text side alone, also of a file that contains nothing else. Errors as below.
 Result<TextBundle> open_text(const std::string& path);
 
 // Takes the chat template from a file of Jinja, unless `path` is empty. kNotFound, or the

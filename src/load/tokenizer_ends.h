@@ -26,12 +26,12 @@ struct AddedEnds {
 
 // Sets bos_id, prefix_ids and suffix_ids of `data` and adds to its eos_ids: those of
 // generation_config.json, config.json and tokenizer_config.json together. tokenizer_config's
-// add_bos_token and add_eos_token take away what `ends` has, or put BOS and EOS there where it has
+// add_bos_token and add_eos_token remove what `ends` has, or put BOS and EOS there where it has
 // none. kBadModel for ids and names that are no tokens.
 Status read_tokenizer_ends(const AddedEnds& ends, const TokenizerConfigs& configs, VocabData& data);
 
 // Ids may leave gaps, but those of all tokens together no more than this: an absurd id must not
-// take much memory.
+// need much memory.
 inline constexpr std::size_t kMaxUnusedIds = 250'000;
 
 // Adds the tokens of tokenizer_config.json's added_tokens_decoder ({"ID": {"content", "special",

@@ -24,7 +24,7 @@ namespace quire {
 //
 // End-of-sequence ids are those of generation_config.json, config.json and tokenizer_config.json
 // together. The post-processor's tokens are put around a text; tokenizer_config's add_bos_token
-// and add_eos_token take them away, or put BOS and EOS there where it has none.
+// and add_eos_token remove them, or put BOS and EOS there where it has none.
 Result<VocabData> read_tokenizer_json(const json::value& tokenizer_json,
                                       const json::object* tokenizer_config,
                                       const json::object* generation_config,

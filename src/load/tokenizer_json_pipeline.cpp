@@ -96,7 +96,7 @@ Result<NormalizerStep> read_normalizer_step(const JsonStep& step) {
   return out;
 }
 
-// ByteLevel: the last step leaves words as bytes, which is what a byte-level vocabulary takes; one
+// ByteLevel: the last step leaves words as bytes, which is what a byte-level vocabulary needs; one
 // before others writes them in the alphabet, because those others see it.
 Status append_byte_level(const JsonReader& step, bool as_symbols, VocabData& data) {
   QUIRE_ASSIGN_OR_RETURN(const bool prefix, bool_or(step, "add_prefix_space", true));

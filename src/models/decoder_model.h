@@ -27,10 +27,10 @@ class Model {
   // Packs every tensor of `source` that `spec` names. Errors, all kBadModel with the tensor's name:
   // one that is missing, of another shape than the spec says, not finite, or unknown to the family
   // (a bias that would silently be ignored). `max_positions` sizes the rotary table. What has been
-  // read is given back to the system as it goes (WeightSource::release), so that the checkpoint and
-  // the packed weights are never both in memory as a whole. Matrices come from `cache` where it has
-  // them, else it gets them; borrowed during the call, may be null. Weights lie in the memory of
-  // `device`, which must outlive the model.
+  // read is released at once (WeightSource::release), so that the checkpoint and the packed weights
+  // are never both in memory as a whole. Matrices come from `cache` where it has them, else it gets
+  // them; borrowed during the call, may be null. Weights lie in the memory of `device`, which must
+  // outlive the model.
   static Result<std::unique_ptr<Model>> load(
       const DecoderSpec& spec, const WeightSource& source, std::int64_t max_positions,
       Device& device, const LoadProgress& progress,
@@ -54,7 +54,7 @@ class Model {
   // In memory: packed matrices, vectors and rotary tables.
   std::uint64_t weight_bytes() const { return weight_bytes_; }
 
-  // Bytes of arena that forward() takes for a step of `rows` tokens, `hidden` not included.
+  // Bytes of arena that forward() needs for a step of `rows` tokens, `hidden` not included.
   static std::uint64_t arena_bytes(const DecoderSpec& spec, std::int64_t rows);
 
   // hidden: [num_tokens][hidden_size], the last layer's output before the final norm. Of layers

@@ -1,4 +1,4 @@
-// What the config.json of DeepSeek's models has in common with those of families that took over
+// What the config.json of DeepSeek's models has in common with those of families that adopted
 // their mixtures of experts: names of tensors (those of latent attention, too), groups of experts,
 // shared experts, first layers without a mixture, layers behind the last that draft tokens.
 #pragma once

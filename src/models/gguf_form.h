@@ -1,6 +1,6 @@
 // The GGUF form of a family, as data. llama.cpp's converter renames the keys and the tensors of a
-// Hugging Face checkpoint; told back under their own names, they are read by the one function that
-// reads the family's config.json.
+// Hugging Face checkpoint; once they have their own names again, the one function that reads the
+// family's config.json reads them.
 #pragma once
 
 #include <optional>

@@ -11,7 +11,7 @@ namespace quire {
 
 // Adds what the file says of rotary positions to `config`, as config.json says it: `rope_theta` and
 // `rope_scaling`, or `rope_parameters` by kind of layer where layers with a window have a base of
-// their own. What `rope_scaling` has already holds where the file has YaRN, and else goes.
+// their own. What `rope_scaling` has already is kept where the file has YaRN, and else goes.
 // kUnimplemented by name for another scaling than linear, YaRN and longrope.
 Status set_gguf_rope(const GgufFile& file, const GgufForm& form, json::object& config);
 

@@ -11,7 +11,7 @@
 namespace quire {
 
 // Layers that keep keys and values of the same tokens, or a state of fixed size. A block of the
-// group takes `pages` pages.
+// group has `pages` pages.
 struct KvGroupSpec {
   std::int32_t window = 0;           // AttentionSpec::kept_tokens()
   std::uint64_t state_bytes = 0;     // of a sequence's state, in all layers; 0: keys and values
@@ -19,7 +19,7 @@ struct KvGroupSpec {
   std::int32_t pages = 0;
 };
 
-// What a number of each token takes in a block of keys and values.
+// The size of a number of each token in a block of keys and values.
 struct KvBlockFormat {
   std::int32_t block_size = 16;
   DType dtype = DType::kBF16;
@@ -27,13 +27,13 @@ struct KvBlockFormat {
 
 // Pages are of equal bytes whatever their group: of as many slots as divide every group. A slot is
 // a block of one layer, or, where layers differ in width (numbers and sizes of their KV heads), of
-// as many narrow ones as the widest has room for. A state, too, lies in one slot: it is as wide as
-// it takes bytes.
+// as many narrow ones as the widest has room for. A state lies in one slot, too: its width is its
+// number of bytes.
 struct KvPaging {
   struct Place {
-    std::int32_t page = 0;  // of the pages that a block of all groups takes, in order of the groups
-    std::int32_t slot = 0;  // of the page
-    std::int32_t part = 0;  // of the slot,
+    std::int32_t page = 0;   // of the pages of a block of all groups, in order of the groups
+    std::int32_t slot = 0;   // of the page
+    std::int32_t part = 0;   // of the slot,
     std::int32_t parts = 1;  // which has so many of this layer's width
   };
 
@@ -43,7 +43,7 @@ struct KvPaging {
   std::vector<Place> places;  // of each layer; of one that reads another's, the other's
 
   std::int32_t pages_per_block() const;  // of all groups
-  std::int32_t state_pages() const;      // of these, the last ones, which hold states
+  std::int32_t state_pages() const;      // of these, the last ones, which contain states
 };
 
 // A window that no sequence of `max_model_len` tokens leaves is none.

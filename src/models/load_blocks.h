@@ -42,7 +42,7 @@ Result<PerLayerBlock> load_block(const PerLayerSpec& spec, TensorLoader& loader,
 Result<AltUpBlock> load_block(const AltUpSpec& spec, TensorLoader& loader, std::int64_t layer);
 Result<LaurelBlock> load_laurel(TensorLoader& loader, std::int64_t layer);
 
-// Bytes of arena that such a block of a model takes for a step of `rows` tokens.
+// Bytes of arena that such a block of a model needs for a step of `rows` tokens.
 std::uint64_t block_arena_bytes(const AttentionSpec& spec, std::int64_t hidden_size,
                                 std::int64_t rows);
 std::uint64_t block_arena_bytes(const LatentAttentionSpec& spec, std::int64_t hidden_size,

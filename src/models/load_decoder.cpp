@@ -80,7 +80,7 @@ bool is_ignorable(const DecoderSpec& spec, const TensorInfo& tensor) {
   return spec.tie_word_embeddings && name == spec.names.name(TensorRole::kOutput);
 }
 
-// The block that the specification `spec`, a variant, holds.
+// The block that the specification `spec`, a variant, contains.
 template <typename Block, typename Spec>
 Result<Block> load_any(const Spec& spec, TensorLoader& loader, std::int64_t index) {
   const auto load = [&](const auto& options) -> Result<Block> {

@@ -23,8 +23,8 @@ class LoadedMatrices {
 
   // Whether a matrix is made of that tensor.
   bool holds(const std::string& tensor) const { return tensors_.contains(tensor); }
-  // Those of which none of `tensors` is a part. kInvalidArgument for one that has other parts, too,
-  // since these are nowhere but in it.
+  // The matrices that none of `tensors` is a part of. kInvalidArgument for a matrix that has other
+  // parts, too, since these exist nowhere else.
   Result<LoadedMatrices> without(const std::unordered_set<std::string>& tensors) const;
 
  private:

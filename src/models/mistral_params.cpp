@@ -62,7 +62,7 @@ constexpr ParamsKey kMixture[] = {
 constexpr std::string_view kOthers[] = {"norm_eps",   "moe",        "causal",
                                         "use_biases", "model_type", "max_batch_size"};
 
-// What the readers of such files take where they do not say it.
+// What the readers of such files assume where they do not say it.
 constexpr std::int64_t kDefaultPositions = 128'000;
 constexpr double kDefaultTheta = 10'000;
 

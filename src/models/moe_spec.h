@@ -18,11 +18,11 @@ enum class ExpertTensors : std::uint8_t {
   kStacked,  // one for the gates of all experts, one for ups, one for downs
   // One of all gates and ups, those of an expert below each other, and one of all downs.
   kStackedGateUp,
-  // The same, and gate and up take turns.
+  // The same, with outputs of gate and up in turn.
   kStackedPairs,
   // As kStackedGateUp, with a row for each input instead of one for each output.
   kTurnedGateUp,
-  // The same, and gate and up take turns.
+  // The same, with outputs of gate and up in turn.
   kTurnedPairs
 };
 
@@ -47,7 +47,7 @@ struct MoeSpec {
   bool weigh_inputs = false;  // a token is weighted before it goes into an expert, else afterwards
 
   // Whether the experts' matrices have a row for each input.
-  // Whether gate and up take turns.
+  // Whether outputs of gate and up follow each other in turn.
   bool in_pairs() const {
     return tensors == ExpertTensors::kStackedPairs || tensors == ExpertTensors::kTurnedPairs;
   }

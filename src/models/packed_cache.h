@@ -39,7 +39,7 @@ class PackedCache {
   void add(const std::string& name, const PackedWeight& weight, Device& device);
 
   // Once all matrices are loaded: where they came from or went to, in words. An error says why they
-  // were not kept; the weights that were loaded are as good.
+  // were not kept; the loaded weights are just as good.
   Result<std::string> finish();
 
  private:

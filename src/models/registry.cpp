@@ -131,7 +131,7 @@ constexpr std::array kFamilies = {
     ModelFamily{"XGLMForCausalLM", xglm_from_config},
 };
 
-// What a family has read, with what holds for all of them.
+// What a family has read, with what is the same for all of them.
 Result<DecoderSpec> checked(Result<DecoderSpec> spec, std::string_view name,
                             std::string_view where) {
   if (!spec.ok()) return spec;

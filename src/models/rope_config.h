@@ -9,7 +9,7 @@
 
 namespace quire {
 
-// The object that holds the scaling: `rope_scaling` goes before `rope_parameters`, as in the
+// The object with the scaling: `rope_scaling` has precedence over `rope_parameters`, as in the
 // reference. An empty object where there is neither. Objects by kind of layer inside of it are
 // refused unless `nested`.
 Result<JsonReader> rope_object(const JsonReader& config, bool nested = false);

@@ -1,4 +1,4 @@
-// Reads a checkpoint's tensors by role into a device's memory, as blocks take them, and counts what
+// Reads a checkpoint's tensors by role into a device's memory, as blocks need them, and counts what
 // it has read.
 #pragma once
 
@@ -40,7 +40,7 @@ class TensorLoader {
     std::int64_t count = 0;
   };
 
-  // Borrows everything; `cache` may be null. Matrices that `matrices` has are taken from there, the
+  // Borrows everything; `cache` may be null. Matrices that `matrices` has are used from there, the
   // others are added.
   TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
                const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache,
@@ -115,7 +115,7 @@ class TensorLoader {
   // The same of experts whose rows are outputs: those rows of each.
   Result<std::vector<PackedWeight>> picked_experts(TensorRole role, std::int64_t count,
                                                    std::int64_t layer, Columns rows);
-  // The numbers of `count` experts at the places that these two take, one after the other.
+  // The numbers of `count` experts at the places of these two, one after the other.
   Result<DeviceFloats> expert_vectors(TensorRole role, std::int64_t count, std::int64_t layer,
                                       Columns columns);
 

@@ -28,7 +28,7 @@ class AltUpBlock {
   // `active`: the stream that layers compute.
   AltUpBlock(std::int64_t active, AltUpWeights weights);
 
-  // Bytes of arena that either call takes for `rows` rows.
+  // Bytes of arena that either call needs for `rows` rows.
   static std::uint64_t arena_bytes(std::int64_t num_streams, std::int64_t rows);
 
   std::int64_t num_streams() const { return weights_.router.outputs(); }

@@ -56,7 +56,7 @@ class AttentionBlock {
   // `epsilon`: of the norms of query and key heads.
   AttentionBlock(AttentionShape shape, float epsilon, AttentionWeights weights);
 
-  // Bytes of arena that forward() takes for `rows` rows.
+  // Bytes of arena that forward() needs for `rows` rows.
   static std::uint64_t arena_bytes(const AttentionShape& shape, std::int64_t rows);
 
   // x: [num_tokens][hidden_size]. `rotary`: null where heads do not turn. Writes the step's keys

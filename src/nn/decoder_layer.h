@@ -56,7 +56,7 @@ class DecoderLayer {
   DecoderLayer(LayerShape shape, LayerNorms norms, Mixer mixer, FeedForward feed_forward,
                LayerExtras extras = {});
 
-  // Bytes of arena that forward() takes for `rows` rows, where its blocks take `block_bytes` each
+  // Bytes of arena that forward() needs for `rows` rows, where its blocks need `block_bytes` each
   // at most. `two_inputs`: side by side, with a norm each.
   static std::uint64_t arena_bytes(std::uint64_t block_bytes, std::int64_t hidden_size,
                                    std::int64_t rows, bool two_inputs = false);

@@ -55,7 +55,7 @@ class LatentAttentionBlock {
  public:
   LatentAttentionBlock(const LatentAttentionShape& shape, LatentAttentionWeights weights);
 
-  // Bytes of arena that forward() takes for `rows` rows.
+  // Bytes of arena that forward() needs for `rows` rows.
   static std::uint64_t arena_bytes(const LatentAttentionShape& shape, std::int64_t rows);
 
   // x: [num_tokens][hidden_size]. Writes the step's latents.

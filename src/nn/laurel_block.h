@@ -20,7 +20,7 @@ class LaurelBlock {
  public:
   explicit LaurelBlock(LaurelWeights weights) : weights_(std::move(weights)) {}
 
-  // Bytes of arena that forward() takes for `rows` rows.
+  // Bytes of arena that forward() needs for `rows` rows.
   static std::uint64_t arena_bytes(std::int64_t rank, std::int64_t hidden_size, std::int64_t rows);
 
   // x, what the mixer reads, and hidden: [num_tokens][hidden_size].

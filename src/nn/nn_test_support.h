@@ -175,7 +175,7 @@ class TestSequences {
   }
 
   // What forward(ctx, hidden) makes of all inputs, at most `chunk` tokens of each sequence a step.
-  // It may take `arena_bytes` of the arena, of which not a byte more is touched.
+  // It may use `arena_bytes` of the arena, of which not a byte more is touched.
   template <typename Forward>
   std::vector<Floats> run(std::int32_t chunk, std::uint64_t arena_bytes, int num_threads,
                           Forward forward) {

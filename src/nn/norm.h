@@ -16,7 +16,7 @@ enum class NormKind : std::uint8_t {
 class Norm {
  public:
   Norm() = default;
-  // weight: [cols] of the rows that it takes; empty: none. bias: [cols], or empty; of a layer norm.
+  // weight: [cols] of its rows; empty: none. bias: [cols], or empty; of a layer norm.
   Norm(NormKind kind, float epsilon, DeviceFloats weight, DeviceFloats bias = {});
 
   // A layer norm of rows of `cols` that has no parameters.

@@ -22,7 +22,7 @@ class PerLayerBlock {
  public:
   PerLayerBlock(Activation activation, PerLayerWeights weights);
 
-  // Bytes of arena that forward() takes for `rows` rows.
+  // Bytes of arena that forward() needs for `rows` rows.
   static std::uint64_t arena_bytes(std::int64_t width, std::int64_t rows);
 
   // x, which the gate reads, and scratch: [num_tokens][hidden_size]. hidden: [copies][num_tokens]

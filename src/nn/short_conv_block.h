@@ -29,7 +29,7 @@ class ShortConvBlock {
  public:
   ShortConvBlock(std::int32_t taps, ShortConvWeights weights);
 
-  // Bytes of arena that forward() takes for `rows` rows.
+  // Bytes of arena that forward() needs for `rows` rows.
   static std::uint64_t arena_bytes(std::int64_t hidden_size, std::int64_t rows);
   // Of a sequence, in one layer.
   static std::uint64_t state_bytes(std::int64_t hidden_size, std::int32_t taps);

@@ -23,7 +23,7 @@ class StateInput {
  public:
   explicit StateInput(StateInputWeights weights);
 
-  // Bytes of arena that join() takes for `rows` rows.
+  // Bytes of arena that join() needs for `rows` rows.
   static std::uint64_t arena_bytes(std::int64_t hidden_size, std::int64_t rows);
 
   // hidden = projection(token_norm(hidden) beside state_norm(states)) + bias, with the states of

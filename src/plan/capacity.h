@@ -12,7 +12,7 @@
 namespace quire {
 
 struct CapacityOptions {
-  double utilization = 0.9;  // of the device's memory that an engine may take
+  double utilization = 0.9;  // of the device's memory that an engine may use
   std::int64_t block_size = 16;
   std::int64_t max_len = 0;            // of a sequence
   std::int64_t batched_tokens = 2048;  // of a step, at most

@@ -17,7 +17,7 @@
 
 namespace quire {
 
-// Shares of a device's peaks that a good engine reaches, and what a step takes besides. They are
+// Shares of a device's peaks that a good engine reaches, and what a step costs besides. They are
 // assumptions, printed with what is computed by them; docs/planning.md says where they come from.
 struct Efficiencies {
   double compute = 0;           // of FLOP/s, in (0, 1]
@@ -55,7 +55,7 @@ class DeviceCatalog {
   // kInvalidArgument naming `where` and the key for what is missing, wrong or out of range.
   static Result<DeviceCatalog> parse(std::string_view text, std::string_view where);
 
-  // Devices of a file take the place of those of the same name. Errors: those of parse(), and of
+  // Devices of a file replace those of the same name. Errors: those of parse(), and of
   // reading.
   Status add_file(const std::filesystem::path& path);
 

@@ -1,4 +1,4 @@
-// How much memory this process may take: the machine's, or its cgroup's where that is less.
+// How much memory this process may use: the machine's, or its cgroup's where that is less.
 #pragma once
 
 #include <cstdint>

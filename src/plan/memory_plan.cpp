@@ -19,10 +19,10 @@ std::string mebibytes(std::uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1U << 20));
 }
 
-// Pages of the pool, and what held them down.
+// Pages of the pool, and what limited them.
 struct PoolSize {
   std::int64_t blocks = 0;
-  std::uint64_t bytes = 0;  // that the pool may take
+  std::uint64_t bytes = 0;  // that the pool may use
 };
 
 PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
@@ -116,8 +116,8 @@ std::uint64_t head_padding(const LayerSpec& layer, const DecoderSpec& spec,
          packed(tensor->shape[0], tensor->shape[1]);
 }
 
-// What the matrices of experts whose rows are inputs take, and what their biases take as floats,
-// less what both would take as matrices as they are.
+// What the matrices of experts whose rows are inputs need, and what their biases need as floats,
+// less what both would need as matrices as they are.
 std::uint64_t turned_bytes(const DecoderSpec& spec, const WeightSource& source,
                            LoadQuantization quantization, std::int64_t layer) {
   const MoeSpec* const moe = spec.layers[static_cast<std::size_t>(layer)].moe();

@@ -1,4 +1,4 @@
-// What an engine will take of this machine's memory, from file headers and flags, before anything
+// What an engine will need of this machine's memory, from file headers and flags, before anything
 // is loaded. Printed at start and by `quire inspect`; what does not fit is refused here, with the
 // numbers and the flag to change.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace quire {
 
-// Layers that keep the same tokens' keys and values, or a state. A block of the group takes so many
+// Layers that keep the same tokens' keys and values, or a state. A block of the group has so many
 // pages of the pool that all groups share.
 struct PlannedKvGroup {
   std::int32_t window = 0;        // tokens that are kept; 0: all
@@ -37,7 +37,7 @@ struct MemoryPlanInput {
   // for each page of the KV cache.
   std::uint64_t draft_bytes = 0;
   std::uint64_t draft_page_bytes = 0;
-  // The tier below the KV cache: buffers and bookkeeping; its blocks, and what they take on disk.
+  // The tier below the KV cache: buffers and bookkeeping; its blocks, and their size on disk.
   std::uint64_t offload_bytes = 0;
   std::uint64_t offload_disk_bytes = 0;
   std::int64_t offload_blocks = 0;
@@ -68,13 +68,13 @@ struct MemoryPlan {
   std::uint64_t offload_disk_bytes = 0;  // not of the memory
   std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;
-  std::int64_t num_blocks = 0;         // pages, where a block takes several
+  std::int64_t num_blocks = 0;         // pages, where a block has several
   std::int64_t max_pinned_blocks = 0;  // of these: max_pinned_pages()
   std::vector<PlannedKvGroup> kv_groups;
   std::int64_t sequence_pages = 0;  // of a sequence of max_model_len tokens
   std::int32_t block_size = 0;
   std::int32_t max_model_len = 0;
-  std::uint64_t budget = 0;  // what the plan may take at most
+  std::uint64_t budget = 0;  // what the plan may use at most
   MemoryLimits limits;
 
   std::uint64_t total() const {
@@ -82,9 +82,9 @@ struct MemoryPlan {
            offload_bytes + table_bytes;
   }
   std::int64_t pages_per_block() const;  // of all groups
-  // Tokens that the KV cache holds; where windows let go of some, in sequences of max_model_len.
+  // Tokens that fit into the KV cache; where windows let go of some, in sequences of max_model_len.
   std::int64_t kv_tokens() const;
-  // Sequences of max_model_len tokens that the KV cache holds at once.
+  // Sequences of max_model_len tokens that fit into the KV cache at once.
   double full_sequences() const;
 
   // A table for people, the same in one line, and for programs.
@@ -105,8 +105,8 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
 
 // The KV cache gets what --kv-cache-memory-bytes says, else what max_num_seqs sequences of
 // max_model_len need, at most a quarter of the memory that the weights leave. Errors:
-// kResourceExhausted where everything together is over the budget, or the KV cache cannot hold one
-// sequence; kInvalidArgument for a utilization out of range.
+// kResourceExhausted where everything together is over the budget, or the KV cache has no room for
+// one sequence; kInvalidArgument for a utilization out of range.
 Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLimits& limits);
 
 }  // namespace quire

@@ -1,4 +1,4 @@
-// What a decoder takes and what it computes, from its specification alone: no file of weights is
+// What a decoder needs and what it computes, from its specification alone: no file of weights is
 // needed, a config.json is enough. Everything is counted from the spec's own list of tensors.
 #pragma once
 
@@ -79,8 +79,8 @@ struct ModelFootprint {
 // Numbers in all tensors that a checkpoint must have.
 std::uint64_t count_parameters(const DecoderSpec& spec);
 
-// kInvalidArgument where `tp` divides the heads, the KV heads (or they it) or an MLP's width not,
-// naming the number and what divides it.
+// kInvalidArgument where `tp` does not divide the heads, the KV heads (nor they it) or an MLP's
+// width, naming both.
 Result<ModelFootprint> model_footprint(const DecoderSpec& spec, const FootprintOptions& options);
 
 }  // namespace quire

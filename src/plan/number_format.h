@@ -1,4 +1,4 @@
-// The types that weights are planned in: how many bits one takes, and what it is multiplied in.
+// The types that weights are planned in: how many bits one has, and what it is multiplied in.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::string_view arithmetic_name(Arithmetic arithmetic);  // "fp32", "bf16", "fp
 Result<Arithmetic> parse_arithmetic(std::string_view name);
 
 // A format of the matrices of layers. What quantized formats leave alone, as published checkpoints
-// do (embeddings, the output matrix, norms, biases, routers), takes `other_bits` a number.
+// do (embeddings, the output matrix, norms, biases, routers), has `other_bits` a number.
 struct NumberFormat {
   std::string_view name;
   double bits = 0;         // of one weight

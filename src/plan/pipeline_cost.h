@@ -37,9 +37,9 @@ class PipelineCost {
   StepTime prefill(double tokens) const;
 
   // A token for each of `sequences`, of which `context` tokens are computed: as many steps as there
-  // are stages, or sequences if these are fewer, each with an equal part of the sequences. It takes
-  // the way of one step through all stages, or the time of all steps in the slowest stage where
-  // that is longer. stage_s is one step's.
+  // are stages, or sequences if these are fewer, each with an equal part of the sequences. Its time
+  // is that of one step through all stages, or that of all steps in the slowest stage where that is
+  // longer. stage_s is one step's.
   StepTime decode(double sequences, double context) const;
 
   // What it takes until a stage has so many rows of the one before it.

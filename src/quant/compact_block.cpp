@@ -22,7 +22,7 @@ void set_scale(CompactGroup& group, float scale) {
 }
 
 // Code i of group g of a block whose 2-bit codes lie as those of Q2_K, Q3_K and TQ2_0: each 32
-// bytes hold four groups, the first in the lowest bits.
+// bytes are four groups, the first in the lowest bits.
 int two_bits(const std::uint8_t* codes, int g, int i) {
   return codes[g / 4 * 32 + i] >> (2 * (g % 4)) & 3;
 }

@@ -14,7 +14,7 @@ namespace quire {
 //   Q4_1: 32 weights = f16 d, f16 m, 16 bytes of nibbles; w = d * q + m
 //   Q5_0: 32 weights = f16 d, 32 high bits, 16 bytes of nibbles;        w = d * (q - 16)
 //   Q5_1: 32 weights = f16 d, f16 m, 32 high bits, 16 bytes of nibbles; w = d * q + m
-// In Q4_* and Q5_* byte j holds weight j in its low nibble and weight j + 16 in its high one; bit j
+// In Q4_* and Q5_* byte j has weight j in its low nibble and weight j + 16 in its high one; bit j
 // of the high bits is the fifth bit of weight j.
 // The K encodings have 256 weights in a block, scaled twice (ggml-quants.c):
 //   Q4_K: f16 d, f16 dmin, 8 x (6-bit s, 6-bit m) in 12 bytes, 128 bytes of nibbles
@@ -26,7 +26,7 @@ namespace quire {
 // What GPTQ, AWQ and their like write lies in several tensors, and not by rows; it is brought into
 // rows before it is packed (quant/grouped_tensor.h), as one of the encodings of
 // quant/zero_groups.h, quant/codebook_groups.h or quant/hqq_block.h. The others of the list are
-// what safetensors files hold beside floats: parts of such tensors.
+// what safetensors files contain beside floats: parts of such tensors.
 enum class Encoding : std::uint8_t {
   kF32,
   kF16,

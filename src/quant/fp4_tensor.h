@@ -25,7 +25,7 @@ struct Fp4Tensor {
 Encoding rows_encoding(const Fp4Tensor& tensor);
 
 // Rows [first, first + count) as rows_encoding() has them, encoded_row_bytes() each. kBadModel for
-// scales that are not finite, negative, or of numbers that float32 does not hold.
+// scales that are not finite, negative, or of numbers that float32 cannot express.
 Status encode_rows(const Fp4Tensor& tensor, std::int64_t first, std::int64_t count,
                    std::uint8_t* out);
 

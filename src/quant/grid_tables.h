@@ -18,7 +18,7 @@ extern const Grid<std::uint64_t, 1024> kIq2SGrid;
 // Of IQ3_*, four weights: 4 to 62, and odd numbers to 15; to be given signs.
 extern const Grid<std::uint32_t, 256> kIq3XxsGrid;
 extern const Grid<std::uint32_t, 512> kIq3SGrid;
-// Of IQ1_S and IQ1_M: -8, 0 and 8, eighths, to which one is added or taken away.
+// Of IQ1_S and IQ1_M: -8, 0 and 8, eighths, to which an eighth is added or subtracted.
 extern const Grid<std::uint64_t, 2048> kIq1Grid;
 
 }  // namespace quire

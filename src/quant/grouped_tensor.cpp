@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Codes of eight bits become signed by taking this from them.
+// Codes of eight bits become signed by subtracting this.
 constexpr int kSignedZero = 128;
 
 float scale_at(const GroupedTensor& tensor, std::int64_t row, std::int64_t span) {

@@ -50,7 +50,7 @@ struct GroupedTensor {
 Encoding rows_encoding(const GroupedTensor& tensor);
 
 // Rows [first, first + count) as rows_encoding() has them, encoded_row_bytes() each. kBadModel for
-// scales that are not finite, kUnimplemented for those that half precision does not hold.
+// scales that are not finite, kUnimplemented for those that half precision cannot express.
 Status encode_rows(const GroupedTensor& tensor, std::int64_t first, std::int64_t count,
                    std::uint8_t* out);
 

@@ -9,7 +9,7 @@
 namespace quire {
 namespace {
 
-// Codes of eight bits become signed by taking this from them, and from zero points.
+// Codes of eight bits, and zero points, become signed by subtracting this.
 constexpr int kHqqSignedZero = 128;
 
 // In the order of the encodings.

@@ -9,8 +9,8 @@
 namespace quire {
 
 enum class PackedAlong : std::uint8_t {
-  kFirst,   // words [ceil(rows * bits / 32)][cols]: a word holds neighbours of a column
-  kSecond,  // words [rows][ceil(cols * bits / 32)]: a word holds neighbours of a row
+  kFirst,   // words [ceil(rows * bits / 32)][cols]: a word has neighbours of a column
+  kSecond,  // words [rows][ceil(cols * bits / 32)]: a word has neighbours of a row
   kBytes    // bytes [rows][cols]
 };
 

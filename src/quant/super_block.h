@@ -45,7 +45,7 @@ inline SuperGroup find_super_group(const std::uint8_t* block, int g) {
     group.scale_factors[0] = static_cast<std::int8_t>(block[192 + 2 * g]);
     group.scale_factors[1] = static_cast<std::int8_t>(block[192 + 2 * g + 1]);
   } else {
-    // Each 32 bytes of nibbles hold two groups: the low nibbles are one, the high ones the next.
+    // Each 32 bytes of nibbles are two groups: the low nibbles are one, the high ones the next.
     // The high bits of group g are bit g of each of 32 bytes.
     constexpr bool kFifthBit = kEncoding == Encoding::kQ5_K;
     group.nibbles = block + (kFifthBit ? 48 : 16) + g / 2 * 32;

@@ -53,7 +53,7 @@ constexpr ZeroGroups zero_groups(Encoding encoding) {
   return {.code_bits = four ? 4 : 8, .span_shift = index == 3 ? kRowSpanShift : index};
 }
 
-// The encoding of rows whose spans have `span` inputs of `inputs`, the widest that holds them;
+// The encoding of rows whose spans have `span` inputs of `inputs`, the widest that stores them;
 // spans are a whole number of groups.
 Encoding zero_groups_encoding(int code_bits, std::int64_t span, std::int64_t inputs);
 

@@ -13,7 +13,7 @@ constexpr int kMappedBlockBytes = 4 << 20;
 constexpr int kKeptTopBytes = 8 << 20;
 constexpr std::int64_t kWorthwhileBytes = std::int64_t{32} << 20;
 
-// What the program holds of memory that is no file's. Nothing where the system does not say.
+// The program's memory that is no file's. Nothing where the system does not say.
 std::optional<std::int64_t> resident_bytes() {
   std::FILE* file = std::fopen("/proc/self/statm", "re");
   if (file == nullptr) return std::nullopt;

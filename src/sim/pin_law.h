@@ -21,7 +21,7 @@ class PinLaw {
 
   // Some requests ask for a pin, where there may be any.
   void ask(AddRequest& request);
-  // One that was taken, and one that has ended.
+  // One that was accepted, and one that has ended.
   void arrive(const AddRequest& request);
   void end(const Request& request);
   // Now and then lets go of one, and seldom of the whole prefix cache.

@@ -14,7 +14,7 @@ namespace quire {
 struct DraftedStep {
   std::int32_t place = 0;
   std::int32_t num_drafts = 0;  // guesses at this token and those behind it
-  std::int32_t num_right = 0;   // of these, in a row from the first
+  std::int32_t num_right = 0;   // of these, counted from the first to the first wrong one
 };
 
 class RecordedDrafts {

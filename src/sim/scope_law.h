@@ -1,4 +1,5 @@
-// The law of scopes: what a request finds computed, one of its own scope has had.
+// The law of scopes: tokens that a request finds computed were computed for a request of its own
+// scope.
 #pragma once
 
 #include <string>

@@ -113,7 +113,7 @@ Status SimulatedExecutor::submit(const SchedulerOutput& plan) {
   return {};
 }
 
-// Tokens were sampled when the step was submitted: those of rows with a mask are taken back, and
+// Tokens were sampled when the step was submitted: those of rows with a mask are undone, and
 // sampled again. No later step has been computed from them, for none is planned where a mask is.
 Status SimulatedExecutor::sample(std::span<const TokenMask> masks) {
   if (num_masked_ >= steps_.size()) return broken_plan("there is no step that may sample");

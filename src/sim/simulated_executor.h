@@ -1,6 +1,6 @@
-// An executor without a model. It takes the same plans as a real one, keeps its copy of every
+// An executor without a model. It executes the same plans as a real one, keeps its copy of every
 // request's tokens and block table from the same diffs, and distrusts all of them: its KV memory
-// holds, for each slot, a hash of the tokens up to that position, so that a block that was freed
+// has, for each slot, a hash of the tokens up to that position, so that a block that was freed
 // too early, given to two requests, copied too late or not computed at all is found at the next
 // read. That is so in every KV group; behind a group's window nothing is read, and what lies there
 // may become others'.

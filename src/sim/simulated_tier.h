@@ -1,7 +1,7 @@
 // The tier below a simulated executor's KV memory: blocks by their names, in room for a few of them
 // that forgets, with fetches that take their time and sometimes fail. It distrusts the scheduler as
 // the executor does: a name stands for one content for ever, and while a fetch is on its way its
-// pages hold what nobody may read.
+// pages have contents that nobody may read.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 namespace quire {
 
 // The executor lets go of what is behind a window when it has computed the step, the scheduler when
-// it has taken in the result.
+// it has processed the result.
 std::string table_error(const Scheduler& scheduler, const SimulatedExecutor& executor,
                         const SchedulerOutput& plan) {
   const auto same = [&](RequestId id) {

@@ -21,7 +21,7 @@ Status bad_line(std::string_view name, std::size_t line, std::string_view what) 
   return Status::invalid_argument(fmt::format("{}:{}: {}", name, line, what));
 }
 
-// The number at the front of `text`, which it takes off; with what must follow.
+// The number at the front of `text`, which it removes, with what must follow.
 std::optional<std::int64_t> take_digits(std::string_view& text, std::string_view follows) {
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);

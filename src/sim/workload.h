@@ -42,8 +42,8 @@ struct WorkloadConfig {
   double ignore_eos_probability = 0;
   Range num_outputs{1, 1};  // n of each request
   Range priority{0, 0};
-  // That a prompt begins as an earlier one does, up to a random place; half of them go on with all
-  // of it.
+  // The probability that a prompt begins as an earlier one does, up to a random place; half of
+  // these repeat all of it.
   double shared_prefix_probability = 0;
   std::int32_t num_users = 1;
   Range deadline_ms{60'000, 60'000};

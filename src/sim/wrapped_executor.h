@@ -1,4 +1,4 @@
-// An executor over another one, which does all the work: for those who watch it or hold it up, and
+// An executor over another one, which does all the work: for those who watch it or delay it, and
 // override what they need to.
 #pragma once
 

@@ -16,7 +16,7 @@ class Arena {
  public:
   static constexpr std::uint64_t kAlignment = 64;
 
-  // Bytes that a request for `count` of them takes.
+  // Bytes that a request for `count` of them needs.
   template <typename T>
   static constexpr std::uint64_t array_bytes(std::int64_t count) {
     return (static_cast<std::uint64_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment *

@@ -18,7 +18,7 @@ class Buffer {
   // The host's: reserves `bytes`; pages are touched on first use. kResourceExhausted if the system
   // refuses.
   static Result<Buffer> allocate(std::uint64_t bytes);
-  // `bytes` at `data` of `device`, which takes them back in the end.
+  // `bytes` at `data` of `device`, which frees them in the end.
   Buffer(DeviceMemory& device, std::byte* data, std::uint64_t bytes)
       : device_(&device), data_(data), size_(bytes) {}
 

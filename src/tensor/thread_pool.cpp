@@ -38,7 +38,7 @@ void futex_wake_all(Word& word) {
           nullptr, 0);
 }
 
-// Which region is current (the upper bits), and the first of its shares that nobody has taken.
+// Which region is current (the upper bits), and the first of its shares that nobody has begun.
 class Ticket {
  public:
   static constexpr int kShareBits = 16;
@@ -55,7 +55,7 @@ class Ticket {
 }  // namespace
 
 // A region is published by a new ticket and over when `pending` is zero. Its first share is the
-// caller's; every thread, the caller too, then takes the next one that is left, so that the caller
+// caller's; every thread, the caller too, then begins the next one that is left, so that the caller
 // waits for a helper only where that has begun something, never for one that has no CPU. Who has
 // taken a share keeps the region from ending, and only then looks at what it is.
 //

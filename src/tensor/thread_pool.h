@@ -1,6 +1,6 @@
 // Threads for parallel regions inside one step. A region has as many shares as the pool has
-// threads. The caller and its helpers take them one after the other, so that nobody waits for a
-// thread that has no CPU: where others hold the CPUs, or a cgroup's quota is used up, the caller
+// threads. The caller and its helpers compute them one after the other, so that nobody waits for a
+// thread that has no CPU: where others have the CPUs, or a cgroup's quota is used up, the caller
 // does it all. Helpers spin for a short while after a region, then sleep, so that an idle engine
 // uses no CPU and a running one pays well under a microsecond for a fork and join.
 //
@@ -34,7 +34,7 @@ class ThreadPool {
   // Regions begun so far: a sign of life. Any thread.
   std::uint64_t num_regions() const { return num_regions_.load(std::memory_order_relaxed); }
 
-  // What regions took of the threads' time since timing was switched on.
+  // The time of the threads that regions used since timing was switched on.
   struct RegionTimes {
     std::int64_t helped_ns = 0;  // of all helpers, inside regions
     std::int64_t waited_ns = 0;  // of the caller, for helpers that had not finished
@@ -60,7 +60,7 @@ class ThreadPool {
   void parallel_for(std::int64_t count, std::int64_t grain, F&& fn);
 
   // The same with chunks that shrink, so that few are begun and yet workers of different speeds end
-  // together: each is one worker's share of what nobody has taken yet (Polychronopoulos and Kuck,
+  // together: each is one worker's share of what nobody has begun yet (Polychronopoulos and Kuck,
   // "Guided self-scheduling", 1987), a multiple of `grain` and at most `largest`.
   template <typename F>
   void parallel_for_guided(std::int64_t count, std::int64_t grain, std::int64_t largest, F&& fn);

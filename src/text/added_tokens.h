@@ -40,7 +40,7 @@ class SpecialRanges {
 class AddedTokenMatcher {
  public:
   // [begin, end) becomes `id`; what lies between matches is not touched. The search goes on at
-  // `next`: before `end` where the token took white space on its right, which may begin others.
+  // `next`: before `end` where the token includes white space on its right, which may begin others.
   struct Match {
     std::size_t begin = 0;
     std::size_t end = 0;
@@ -53,7 +53,7 @@ class AddedTokenMatcher {
 
   bool empty() const { return tokens_.empty(); }
 
-  // The first match at or after `from`; it takes white space on its left from `taken` at most.
+  // The first match at or after `from`; it includes white space on its left from `taken` at most.
   std::optional<Match> next(std::string_view text, std::size_t from, std::size_t taken,
                             const SpecialRanges& special_ranges) const;
 

@@ -1,5 +1,5 @@
-// Tokens to text as they are generated. A token may end within a character; what is handed out
-// never does: the bytes of an unfinished character wait for the next token.
+// Tokens to text as they are generated. A token may end within a character; the text that is
+// returned never does: the bytes of an unfinished character wait for the next token.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace quire {
 
 namespace {
 
-// What Oniguruma takes \s, \w and \d for, as the inside of a class; PCRE2's \s has U+180E too and
+// What Oniguruma means by \s, \w and \d, as the inside of a class; PCRE2's \s has U+180E too and
 // its \w has no marks.
 constexpr std::string_view kSpaceClass = R"(\t-\r\x{85}\p{Z})";
 constexpr std::string_view kWordClass =

@@ -18,7 +18,7 @@ class Pcre2Pattern : public Pattern {
 
   ~Pcre2Pattern() override;
 
-  // kResourceExhausted if a match takes more steps than kMatchLimit.
+  // kResourceExhausted if a match needs more steps than kMatchLimit.
   bool find(std::string_view text, std::size_t from, TextSpan& match,
             Status& status) const override;
 

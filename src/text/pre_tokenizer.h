@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// Takes the words in order; false: it wants no more.
+// Receives the words in order; false: no more are wanted.
 class WordSink {
  public:
   virtual bool word(std::string_view word) = 0;
@@ -28,8 +28,8 @@ class PreTokenizer {
 
   bool empty() const { return steps_.empty(); }
 
-  // Hands the words of `text` to `sink`, none of them empty. `at_start`: the text before is empty.
-  // An error is a limit of a pattern; some words have been handed out then.
+  // Passes the words of `text` to `sink`, none of them empty. `at_start`: the text before is empty.
+  // An error is a limit of a pattern; some words have been passed by then.
   Status run(std::string_view text, bool at_start, WordSink& sink) const;
 
  private:

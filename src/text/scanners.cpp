@@ -232,7 +232,7 @@ constexpr auto kKnownRegexes = [] {
   return regexes;
 }();
 
-// A pattern may hold line breaks themselves where others write \r and \n.
+// A pattern may contain line breaks themselves where others write \r and \n.
 std::string escape_line_breaks(std::string_view regex) {
   std::string escaped;
   for (const char c : regex) {

@@ -25,7 +25,7 @@ Scanner find_scanner(std::string_view regex);
 // depend on what is behind them alone. Words of a text together take time linear in it.
 using WordEnd = std::size_t (*)(std::string_view text, std::size_t begin);
 
-// What gives the words that `steps` leave of a text; nullptr if they are not known.
+// The scanner for the words that `steps` make of a text; nullptr if these steps are not known.
 WordEnd find_word_end(std::span<const PreTokenizerStep> steps);
 
 // Every known spelling, for tests.

@@ -14,7 +14,7 @@
 
 namespace quire {
 
-// Every token adds its own bytes, whatever stands beside it, so that output can be handed out as it
+// Every token adds its own bytes, whatever stands beside it, so that output can be returned as it
 // comes; only the first token of a text, and the text's own start, may differ.
 class TokenDecoder {
  public:

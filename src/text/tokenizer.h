@@ -38,8 +38,8 @@ struct EncodeOptions {
   bool parse_special = false;
 };
 
-// Where encoding ends although the text goes on. What is left of the text costs nothing then, so
-// that a text that is far too long is refused about as fast as one that just fits is encoded.
+// Where encoding stops before the end of a text. The rest of the text costs nothing then, so that a
+// text that is far too long is refused about as fast as one that just fits is encoded.
 struct EncodeLimits {
   // More tokens than that, or a text that cannot have fewer by its length: kInvalidArgument.
   std::size_t max_tokens = SIZE_MAX;
@@ -85,7 +85,7 @@ class Tokenizer {
   // vocabulary add nothing. Equal to what a Detokenizer gives piece by piece.
   // Of a run of byte-fallback tokens that is not UTF-8 the valid characters stay and each other
   // byte is U+FFFD; the tokenizers library replaces every byte of such a run, which a stream that
-  // has handed out its beginning cannot.
+  // has already returned its beginning cannot.
   std::string decode(std::span<const TokenId> ids, bool skip_special_tokens = true) const;
 
   // The bytes that a token adds to the text where it is not the first; empty for an id outside the

@@ -158,7 +158,7 @@ bool keeps_all_text(const VocabData& data) {
            step.kind == PreTokenizerStep::Kind::kWhitespaceSplit ||
            step.behavior == SplitBehavior::kRemoved;
   };
-  // These take the white space beside them, however much it is.
+  // These include the white space beside them, however much it is.
   const auto grows = [](const AddedToken& token) { return token.lstrip || token.rstrip; };
   return std::ranges::all_of(data.normalizers, keeps) &&
          std::ranges::none_of(data.pre_tokenizers, cuts) &&

@@ -75,8 +75,8 @@ struct Tokenizer::Model {
   // At most so many bytes of a word become one token; 0 where text may also become no token at all,
   // or any number of characters one.
   std::size_t most_bytes_per_token = 0;
-  // And neither normalization, pre-tokenization nor added tokens take any of a text away, so that
-  // it holds for a text as it is given, too.
+  // And neither normalization, pre-tokenization nor added tokens remove any of a text, so that
+  // it is true for a text as it is given, too.
   bool keeps_all_text = false;
 
   // Of a word-piece model: no token has more bytes.

@@ -31,7 +31,7 @@ inline std::size_t symbol_size(std::string_view text, std::size_t position) {
 
 bool is_valid_utf8(std::string_view text);
 
-// Turns a stream of bytes into valid UTF-8. An unfinished character is held back (at most 3 bytes)
+// Turns a stream of bytes into valid UTF-8. An unfinished character is kept back (at most 3 bytes)
 // until the bytes that follow decide it.
 class Utf8Repairer {
  public:

@@ -129,7 +129,7 @@ struct AddedToken {
   std::string content;
   TokenId id = 0;
   bool special = false;      // recognised only where special tokens may be parsed
-  bool lstrip = false;       // takes the white space on its left with it
+  bool lstrip = false;       // includes the white space on its left
   bool rstrip = false;       // and on its right
   bool single_word = false;  // only where no word character touches it
   bool normalized = false;   // matched in normalized text, after all others

@@ -104,8 +104,8 @@ std::size_t numbers_end(std::string_view text, std::size_t begin, std::size_t ma
 constexpr CharFlags kO200kUpper = kUpperLetter | kOtherLetter | kMark;
 constexpr CharFlags kO200kLower = kLowerLetter | kOtherLetter | kMark;
 
-// U*L+ at `begin`, or `begin` if it does not match. U* takes all it can; unless L+ can go on there,
-// it gives back as far as the last character that is of both.
+// U*L+ at `begin`, or `begin` if it does not match. U* matches all it can; unless L+ can go on
+// there, it gives back as far as the last character that is of both.
 std::size_t upper_then_lower_end(std::string_view text, std::size_t begin) {
   std::size_t end = begin;
   std::size_t after_both = begin;

@@ -41,7 +41,7 @@ class WordTable {
   std::string bytes_;
 };
 
-// The last ids of each of a bounded number of words: a word takes the place of another whose hash
+// The last ids of each of a bounded number of words: a word replaces another whose hash
 // falls on the same slot. Takes memory only once a text has enough words to gain from it.
 class WordCache {
  public:

@@ -54,7 +54,7 @@ class BlockFile {
              std::optional<BlockName>& replaced);
 
   // Reads a block. False: it is not there, or was damaged and is there no more; `block` may then
-  // hold anything.
+  // be anything.
   bool get(const BlockName& name, std::span<std::byte> block);
   // It is read soon.
   void read_ahead(const BlockName& name) const;

@@ -25,7 +25,7 @@ class OpenFile {
 
   // Until the file is closed no other process gets the same. kUnavailable where one has it.
   Status lock();
-  // Makes it of that size, its room taken from the disk where the file system can. kIoError.
+  // Makes it of that size, with its room allocated on the disk where the file system can. kIoError.
   Status resize(std::uint64_t bytes);
   Result<std::uint64_t> size() const;
 

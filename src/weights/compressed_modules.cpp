@@ -82,7 +82,7 @@ Result<std::optional<QuantizedModule>> read_fp4(const WeightSource& source,
     QUIRE_RETURN_IF_ERROR(expect_part(*scales, Encoding::kF8E4M3, {matrix.rows, matrix.cols / 16}));
     QUIRE_RETURN_IF_ERROR(expect_part(*divisor, Encoding::kF32, {1}));
     std::memcpy(&matrix.divisor, divisor->data.data(), sizeof(matrix.divisor));
-    // Beyond these a scale may be none that float32 holds.
+    // Beyond these a scale may be none that float32 can express.
     if (!(matrix.divisor >= 0x1p-100F && matrix.divisor <= 0x1p100F)) {
       return wrong_part(*divisor, fmt::format("{} divides no scale", matrix.divisor));
     }

@@ -74,7 +74,7 @@ Status check_settings(ModuleParts& parts) {
   return {};
 }
 
-// Which packing the codes have says how many bits they take.
+// Their packing says how many bits the codes have.
 Result<int> read_packing(ModuleParts& parts) {
   QUIRE_ASSIGN_OR_RETURN(const TensorInfo* packing, parts.get("packing"));
   QUIRE_RETURN_IF_ERROR(expect_part(*packing, Encoding::kU8, packing->shape));

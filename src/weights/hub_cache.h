@@ -50,7 +50,7 @@ struct CachedModel {
   bool unfinished = false;     // a download was interrupted
 };
 
-// What removing a revision, or a model, takes away.
+// What removing a revision, or a model, deletes.
 struct CacheRemoval {
   std::vector<std::filesystem::path> paths;  // files and folders, in the order of removing
   std::uint64_t bytes = 0;
@@ -79,7 +79,7 @@ class HubCache {
   // Models by name; an absent cache is an empty one. kIoError where a folder cannot be listed.
   Result<std::vector<CachedModel>> list() const;
 
-  // What remove() would take away of `repo`: the snapshot of `revision` with the contents that no
+  // What remove() would delete of `repo`: the snapshot of `revision` with the contents that no
   // other snapshot shows, or everything if `revision` is empty. kNotFound.
   Result<CacheRemoval> plan_removal(std::string_view repo, std::string_view revision) const;
 

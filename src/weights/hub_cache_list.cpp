@@ -181,7 +181,7 @@ Result<CacheRemoval> HubCache::plan_removal(std::string_view repo,
   }
   QUIRE_ASSIGN_OR_RETURN(const auto contents, contents_of(snapshot(repo, commit)));
   for (const fs::path& content : contents) {
-    // A link may lead anywhere: only contents of this model are taken away.
+    // A link may lead anywhere: only contents of this model are deleted.
     if (kept.contains(content) || content.parent_path() != (folder / "blobs").lexically_normal()) {
       continue;
     }

@@ -11,7 +11,7 @@ namespace quire {
 struct ModelFiles {
   enum class Kind {
     kHuggingFace,  // a folder with config.json and safetensors: open_safetensors(path)
-    kGguf,         // a file that holds everything, or its first part: GgufFile::open(path)
+    kGguf,         // a file with everything, or its first part: GgufFile::open(path)
     kMistral,      // a folder as Mistral AI writes it: params.json, consolidated safetensors
   };
 
@@ -35,7 +35,7 @@ struct ModelFiles {
 // `path` is a folder in Hugging Face layout, one in Mistral AI's, a .gguf file, or a folder with
 // exactly one .gguf file, or one such file's parts (the first of these that it is). Opens no
 // tensor. Errors:
-// kNotFound if nothing is there or the folder holds no model (the message lists what was looked
+// kNotFound if nothing is there or the folder contains no model (the message lists what was looked
 // for), kInvalidArgument for several .gguf files (listed), kBadModel for pickles, which are never
 // loaded, and for a file of another kind (named where it is recognized).
 Result<ModelFiles> find_model_files(const std::filesystem::path& path);

@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kBlocksSuffix = "_blocks";
 constexpr std::string_view kScalesSuffix = "_scales";
 constexpr std::int64_t kMxBlock = 32;  // numbers that share a scale
-constexpr std::int64_t kMxBytes = 16;  // that they take
+constexpr std::int64_t kMxBytes = 16;  // of a block
 
 class Mxfp4Source final : public WeightSource {
  public:

@@ -15,7 +15,7 @@ namespace quire {
 // All other tensors are as in `source`, in its order. Every shape and type is checked here; rows()
 // of the result reads values. Errors name file, tensor, expected and found: kBadModel for parts
 // that are missing or do not fit each other, and, from rows(), for scales that are no number or
-// that float32 does not hold.
+// that float32 cannot express.
 Result<std::unique_ptr<WeightSource>> open_mxfp4(std::unique_ptr<WeightSource> source);
 
 }  // namespace quire

@@ -191,7 +191,7 @@ Result<PackedFileWriter> PackedFileWriter::create(const fs::path& path, std::str
   const fs::path partial = partial_path(path);
   const int fd = ::open(partial.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return cannot_write(partial, errno);
-  // Who holds the lock writes. Who gets it from a writer that is done has that one's file in hand.
+  // Who has the lock writes. Who gets it from a writer that is done reads that one's file.
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0 || !is_same_file(fd, partial)) {
     ::close(fd);
     return Status::unavailable(fmt::format("another process writes {}", path.string()));

@@ -46,7 +46,7 @@ struct PackedIndex {
   std::vector<PackedMatrix> matrices;
 };
 
-// What the bytes of a file hold; the matrices borrow them, and their checksums are not looked at.
+// The contents of a file; the matrices borrow them, and their checksums are not looked at.
 // kBadModel, with `name` for the file, for what is cut off or was not written by PackedFileWriter.
 Result<PackedIndex> parse_packed_file(std::span<const std::byte> bytes, const std::string& name);
 

@@ -25,7 +25,7 @@ struct QuantizedModule {
   std::vector<const TensorInfo*> parts;  // all of its tensors
 };
 
-// The module whose codes are the tensor `codes`; nullopt if it holds no codes under `config`.
+// The module whose codes are the tensor `codes`; nullopt if it has no codes under `config`.
 Result<std::optional<QuantizedModule>> read_quantized_module(const WeightSource& source,
                                                              const QuantizationConfig& config,
                                                              const TensorInfo& codes);

@@ -138,7 +138,7 @@ inline std::string damaged(const std::string& file, std::uint64_t round) {
   return result;
 }
 
-// Expects an error whose text holds all of `parts`.
+// Expects an error whose text contains all of `parts`.
 template <typename T>
 void expect_error(const Result<T>& result, StatusCode code, const std::vector<std::string>& parts) {
   ASSERT_FALSE(result.ok());

@@ -40,7 +40,7 @@ struct TensorInfo {
 // A matrix row by row, as its encoding has them.
 struct TensorRows {
   const std::uint8_t* data = nullptr;
-  Buffer memory;  // that holds them, where they do not lie in a file like that
+  Buffer memory;  // their owner, where they do not lie in a file like that
 };
 
 // Owns the mappings; TensorInfo stay valid as long as the source does. Every offset, size and shape
@@ -58,7 +58,7 @@ class WeightSource {
   // the mapping. Reading them again works, and costs what it costs. Any thread.
   virtual void release(std::span<const std::uint8_t> data) const = 0;
 
-  // The files on disk that hold the tensors; empty for a checkpoint in memory.
+  // The files on disk with the tensors; empty for a checkpoint in memory.
   virtual std::vector<const MappedFile*> files() const = 0;
 };
 

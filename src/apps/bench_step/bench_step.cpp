@@ -78,7 +78,7 @@ Status run_step_bench(const StepFlags& flags) {
                                                    flags.breakdown || traced, interrupt));
     QUIRE_ASSIGN_OR_RETURN(auto report, make_report(std::move(run)));
     if (traced) QUIRE_RETURN_IF_ERROR(add_to_trace(*trace, report.run));
-    report.run.profile.reset();  // large, and taken apart
+    report.run.profile.reset();  // large, and analysed by now
     reports.push_back(std::move(report));
   }
   if (traced) QUIRE_RETURN_IF_ERROR(trace->finish());

@@ -162,7 +162,7 @@ Status check_fits(const StepCase& shape, const Requests& requests, const EngineA
   return {};
 }
 
-// The engine is held until it can take all of them in between two steps: else those of a fast model
+// The engine is stopped until it can read all of them between two steps: else those of a fast model
 // would come and go one by one.
 Status submit_all(Engine& engine, const Requests& requests, StepWatch& watch) {
   std::promise<void> submitted;  // its end, too, lets the engine go on

@@ -53,7 +53,7 @@ svg circle.s2, svg rect.s2 { fill: var(--s2); } svg circle.s3, svg rect.s3 { fil
 </style>
 )html";
 
-// As a shell would take it.
+// As a shell would read it.
 std::string shell_word(std::string_view word) {
   const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

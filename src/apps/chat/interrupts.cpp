@@ -97,7 +97,7 @@ void Interrupts::handle(int signal) {
     }
     case Mode::kAnswer:
       mode_ = Mode::kBusy;
-      // With the lock held: who ends the answer at this moment sees that it was to be stopped.
+      // While it is locked: who ends the answer at this moment sees that it was to be stopped.
       answer_.request_stop();
       return;
   }

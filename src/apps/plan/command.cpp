@@ -1,4 +1,4 @@
-// `quire plan`: what a model takes and how fast it is on a device, before either is there.
+// `quire plan`: what a model needs and how fast it is on a device, before either is there.
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,7 +29,7 @@ struct PlanFlags {
   std::string table;
   std::vector<std::string> devices;
   std::string device_file;
-  DeviceLayout layout = {.tp = 0, .pp = 0};  // as few as hold it
+  DeviceLayout layout = {.tp = 0, .pp = 0};  // as few as it fits on
   PlanSettings settings;
   std::optional<double> qps;
   std::optional<double> ttft_s;

@@ -59,7 +59,7 @@ Result<std::vector<LoadOption>> load_options(const PlannedModel& model,
   for (const PlanDevice& device : devices) {
     if (wanted.tp > device.max_tp && devices.size() > 1) continue;
     std::vector<DeviceLayout> layouts = fitting_layouts(model, device, wanted);
-    // What is wanted cannot be, which the plan says.
+    // The targets cannot be met; the plan says so.
     if (layouts.empty()) layouts = {{std::max(wanted.tp, 1), std::max(wanted.pp, 1)}};
     const int first_of_device = static_cast<int>(options.size());
     for (const DeviceLayout layout : layouts) {

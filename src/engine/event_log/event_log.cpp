@@ -147,7 +147,7 @@ void EventLog::ended(const Status& reason, Instant now) {
   append_scratch();
 }
 
-// A record begins: what is left of one that there was no memory for is none.
+// A record begins: the rest of one that there was no memory for is dropped.
 Duration EventLog::since_previous(Instant now) {
   scratch_.clear();
   return now - std::exchange(previous_, now);
@@ -176,7 +176,7 @@ void EventLog::append_scratch() {
   scratch_.clear();
 }
 
-// With mutex_ held.
+// With mutex_ locked.
 EventLog::Piece& EventLog::new_piece() {
   Piece& piece = pieces_.emplace_back();
   if (!spare_.empty()) {
@@ -210,7 +210,7 @@ void EventLog::run() {
     if (last) break;
     for (Piece& piece : pieces) {
       write(piece);
-      piece.snapshot.reset();  // it may be large: not with the lock held
+      piece.snapshot.reset();  // it may be large: not while locked
     }
   }
   // Where no engine ever ran there is nothing to keep.

@@ -148,7 +148,7 @@ Status Replay::apply_record(const AddRecord& record) {
 }
 
 // Also while as many steps are in flight as may be: where a step has shown that a request's
-// constraint allows nothing more, it is aborted before the step's result is taken in.
+// constraint allows nothing more, it is aborted before the step's result is processed.
 Status Replay::apply_record(const AbortRecord& record) {
   step_id_ = 0;
   const auto aborted = scheduler_->abort(record.request_id, record.time);

@@ -21,7 +21,7 @@ namespace quire {
 inline constexpr std::int32_t kMostSharedInPlace = 8;  // rows of several sequences
 template <class V>
 inline constexpr int kRowsPacked = V::kWidth == 16 ? 8 : 6;  // that share loads from a panel
-inline constexpr std::int32_t kRowsWeighed = 8;              // whose scores stay in the first cache
+inline constexpr std::int32_t kRowsWeighed = 8;              // whose scores stay in the L1 cache
 
 // The scores of rows of several queries, from panels, or from the cache where its keys are pairs
 // that are multiplied as they are.

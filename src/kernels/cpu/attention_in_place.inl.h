@@ -1,9 +1,9 @@
 // Attention of rows that see the same keys, from the cache in place, over a vector type V: as many
 // rows and vectors at a time as leave their sums in registers.
 //
-// While a range's keys are worked on, its values are fetched from memory to the second cache, and
+// While a range's keys are worked on, its values are fetched from memory to the L2 cache, and
 // the next range's keys while its values are. Rows after the first ones fetch what comes next from
-// there to the first cache. The loops do that a line at a time: a burst of lines holds them up.
+// there to the L1 cache. The loops do that a line at a time: a burst of lines delays them.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ template <class V>
 inline constexpr int kRowsInPlace = V::kWidth == 16 ? 8 : 4;  // that share loads from the cache
 inline constexpr int kFewRows = 2;                            // that share four vectors of them
 // Keys whose values all rows and columns pass over before the next: so many that loading and
-// storing the sums of a row does not count, so few that they stay in the first cache (64 dimensions
-// in two bytes) or the second (latents).
+// storing the sums of a row does not count, so few that they stay in the L1 cache (64 dimensions
+// in two bytes) or the L2 cache (latents).
 inline constexpr std::int32_t kPieceKeys = 64;
 
 // Scores of `count` <= kMax rows; kMax bounds what is instantiated.

@@ -205,7 +205,7 @@ inline void find_scales(const RangeRows& rows) {
   });
 }
 
-// NV vectors of keys from `first` on. Lanes outside of the range's keys hold anything.
+// NV vectors of keys from `first` on. Lanes outside of the range's keys are undefined.
 template <class V, int NV>
 [[gnu::always_inline]] inline KeyPanel find_keys(const RangeMemory& memory, std::int32_t first) {
   KeyPanel panel;

@@ -22,8 +22,8 @@ struct KeySpan {
 
 inline constexpr int kMaxPanelVectors = 4;
 
-// Lines that a loop fetches by the way, some with each step: from memory to the second cache all
-// that lies in kFarBytes from there on, or from the second cache to the first a line.
+// Lines that a loop fetches by the way, some with each step: from memory to the L2 cache all that
+// lies in kFarBytes from there on, or from the L2 cache to the L1 cache a line.
 enum class Fetch : std::uint8_t { kNone, kFar, kNear };
 
 template <Fetch kFetch, int kFarBytes>

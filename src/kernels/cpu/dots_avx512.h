@@ -37,7 +37,7 @@ inline __m512 emulated_flush(__m512 x) {
 #endif
 
 // sum + a[1] * b[1], then + a[0] * b[0], of the bfloat16 pairs of each lane (vdpbf16ps): rounded to
-// nearest even after each, denormal numbers taken for and replaced by zero.
+// nearest even after each, denormal numbers read and written as zero.
 inline __m512 dot_bf16(__m512 sum, __m512i a, __m512i b) {
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
   // As emulated_dot_bf16(), eight lanes at once: attention's tests would take minutes without.
@@ -68,7 +68,7 @@ inline __m512 dot_bf16(__m512 sum, __m512i a, __m512i b) {
 #endif
 }
 
-// Rounds to nearest even, with denormal numbers taken for zero (vcvtneps2bf16); NaN stays NaN.
+// Rounds to nearest even, with denormal numbers read as zero (vcvtneps2bf16); NaN stays NaN.
 inline __m256i round_to_bf16(__m512 x) {
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
   std::uint16_t rounded[16];

@@ -1,8 +1,8 @@
 // Matrix products for more rows than kMaxDirectRows, written once for every vector width. A piece
-// of K of a few panels is expanded into lines that fit the first cache, and all blocks of rows of a
-// chunk pass over it before the next piece; a chunk's inputs fit the second cache.
+// of K of a few panels is expanded into lines that fit into the L1 cache, and all blocks of rows of
+// a chunk pass over it before the next piece; a chunk's inputs fit into the L2 cache.
 //
-// An output's sum lives in memory between two pieces and in a register within one, and takes its
+// An output's sum lives in memory between two pieces and in a register within one, and adds its
 // terms in the order of K either way: its bits are those of a block that goes through K at once.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace {
 
 // Lines of weights that are wanted next, fetched from memory while blocks are computed: the
 // processor's own prefetching begins too late where few rows pass over a piece. One after the other
-// as they lie in memory, and few at once: what a Zen 4 is asked for in a burst often does not come.
+// as they lie in memory, and few at once: a Zen 4 drops some of a burst.
 class Ahead {
  public:
   // `bytes` of each of `panels` panels from `first` on, while `inputs` are multiplied.
@@ -277,7 +277,7 @@ void multiply_rows(const MatmulPanels& args, const RowBlocks& blocks, std::int64
   }
 }
 
-// With more rows than these a product may take more panels at a time: the loop itself then counts
+// With more rows than these a product may do more panels at a time: the loop itself then counts
 // more than what comes from memory in time.
 inline constexpr std::int64_t kNarrowRows = 32;
 

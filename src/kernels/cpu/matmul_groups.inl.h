@@ -21,7 +21,7 @@ template <WeightLayout kLayout>
   return form;
 }
 
-// One vector of outputs of one group: where it lies, and how its numbers are taken out.
+// One vector of outputs of one group: where it lies, and how its numbers are read.
 template <typename V, WeightLayout kLayout>
 struct GroupReader {
   static constexpr GroupLayout kForm = group_layout(kLayout);

@@ -21,7 +21,7 @@ struct MatmulVec8 : Vec8 {
   struct DirectBlocks16 {
     static constexpr int vectors(int) { return 2; }
   };
-  // Of look_up_line(), whose sums take kLineSums registers for each of R by N.
+  // Of look_up_line(), whose sums need kLineSums registers for each of R by N.
   struct LineBlocks {
     static constexpr int vectors(int rows) { return rows <= 2 ? 2 : 1; }
   };

@@ -12,7 +12,7 @@
 
 namespace quire {
 
-// kAdd: to what `out` holds. `out` may be `x`.
+// kAdd: to the contents of `out`. `out` may be `x`.
 template <class V, bool kAdd>
 inline void vec_rms_norm(const float* x, const float* weight, float epsilon, std::int64_t cols,
                          float* out) {
@@ -320,7 +320,7 @@ inline void vec_rope_and_cache(const RopeAndCacheArgs& args, const HeadTile& til
   }
 }
 
-// In pieces that stay in the first cache: a piece's largest number, then its place if it is the
+// In pieces that stay in the L1 cache: a piece's largest number, then its place if it is the
 // row's.
 template <class V>
 inline RowBest vec_best_of_row(const float* x, std::int64_t cols) {

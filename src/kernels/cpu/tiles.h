@@ -1,6 +1,6 @@
-// Tile registers (AMX). Eight of them, 0 to 7, a template argument as the instructions hold it. A
-// thread configures their shapes, uses them, and releases them before it does anything else, so
-// that the operating system need not save them.
+// Tile registers (AMX). Eight of them, 0 to 7, a template argument because the instructions encode
+// it. A thread configures their shapes, uses them, and releases them before it does anything else,
+// so that the operating system need not save them.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Eight floats in an AVX2 register, behind the small interface that the row and attention kernels
 // are written against (vec_avx512.h is its twin of sixteen). For files of the avx2 level only;
-// internal linkage, so that no copy compiled with other flags can take its place.
+// internal linkage, so that no copy compiled with other flags can replace it.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 namespace quire {
 namespace {
 
-// Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` holds
+// Softmax in one pass over the keys, in their order (Milakov and Gimelshein 2018). `sums` has
 // as many doubles as a value has numbers. The type is a constant, so that nothing is decided for
 // each number.
 template <DType kDType>

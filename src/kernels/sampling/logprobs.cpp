@@ -13,7 +13,7 @@ std::int32_t rank_of(std::span<const float> logits, TokenId token) {
   return rank;
 }
 
-// A heap with the worst on top, kept in `out` itself; `logprob` holds logits until the end.
+// A heap with the worst on top, kept in `out` itself; `logprob` is a logit until the end.
 void top_logprobs(std::span<const float> logits, float log_sum_exp, std::span<TokenLogprob> out) {
   if (out.empty()) return;
   const auto better = [](const TokenLogprob& a, const TokenLogprob& b) {

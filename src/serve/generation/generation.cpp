@@ -8,10 +8,10 @@
 namespace quire {
 namespace {
 
-// Prompts of one request that wait in the engine's queue at a time. More than a step takes up, so
+// Prompts of one request that wait in the engine's queue at a time. More than a step begins, so
 // that none finds the queue empty.
 constexpr std::int64_t kWindowPrompts = 16;
-// Of prompts that end with their first step the queue has to hold what the next steps compute.
+// Of prompts that end with their first step the queue needs what the next steps compute.
 constexpr std::int64_t kWindowSteps = 2;
 constexpr std::chrono::milliseconds kRetry{50};
 
@@ -124,7 +124,7 @@ Result<std::shared_ptr<Generation>> Generation::submit(ServedModel& model,
   generation->feeding_ = true;
   const Status status = generation->feed();
   if (status.ok()) return generation;
-  // The queue has taken some of them: it takes the others later.
+  // The queue has accepted some of them: it gets the others later.
   if (status.code() == StatusCode::kResourceExhausted && generation->begun()) {
     const Status later = or_status([&] {
       generation->feed_later(kRetry);
@@ -213,7 +213,7 @@ void Generation::take(std::size_t index, const RequestOutput& output) {
   if (refused) {
     if (!output.request_finished) return;  // once for all its outputs
     put_back(index);
-    prompt.request.reserved = false;  // the refused one has taken what was set aside
+    prompt.request.reserved = false;  // the refused one has used what was set aside
     delay = kRetry;
     more = !std::exchange(feeding_, true);
   } else {
@@ -289,7 +289,7 @@ void Generation::hand_on(std::size_t index, const RequestOutput& output) {
     return;
   }
   tell(index, output, last);
-  if (last || is_failure(output)) answer_ = nullptr;  // and what it holds
+  if (last || is_failure(output)) answer_ = nullptr;  // and what it owns
 }
 
 void Generation::tell(std::size_t index, const RequestOutput& output, bool last) {

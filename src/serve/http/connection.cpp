@@ -94,7 +94,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
   }
 
  private:
-  // What the deadline is of.
+  // What the deadline applies to.
   enum class Phase {
     kIdle,     // between requests, or a TLS handshake
     kReading,  // a request has begun
@@ -128,12 +128,12 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     co_await linger();
   }
 
-  // Reads whatever the client sends, all the time: so its going away shows at once.
+  // Reads whatever the client sends, all the time, so that a disconnect is noticed at once.
   awaitable<void> read_loop() {
     ClosesAtEnd closes(*this);
     while (!eof_) {
       if (in_.size() >= kMaxReadAhead) {
-        // Without reading on, its going away would not be noticed.
+        // Without reading on, a disconnect would not be noticed.
         if (answer_) co_return;
         co_await room_.wait();
         continue;
@@ -334,7 +334,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     event_.notify();
   }
 
-  // Closes together with what the kernel still holds for the client: it does not read, so a plain
+  // Closes together with what the kernel still has for the client: it does not read, so a plain
   // close would never reach it.
   void drop() {
     boost::system::error_code ignored;
@@ -342,7 +342,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     close();
   }
 
-  // Writes the answer as it comes; false: the client has not taken all of it.
+  // Writes the answer as it comes; false: the client has not read all of it.
   awaitable<bool> deliver(PendingAnswer& pending) {
     bool chunked = false;
     while (true) {
@@ -382,7 +382,7 @@ class Session final : public Connection, public std::enable_shared_from_this<Ses
     co_return true;
   }
 
-  // Lets the client read a last answer: closing while it still sends would take it away.
+  // Lets the client read a last answer: closing while it still sends would discard it.
   awaitable<void> linger() {
     phase_ = Phase::kClosing;
     set_deadline(kLinger);

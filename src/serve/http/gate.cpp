@@ -62,7 +62,7 @@ bool content_type_accepted(const HttpRequest& request, const Route& route) {
   return lower == route.content_type;
 }
 
-// Bodies are taken as they are: what one of a few bytes unpacks to has no bound that could be
+// Bodies are accepted as they are: what one of a few bytes unpacks to has no bound that could be
 // known.
 bool content_coded(const HttpRequest& request) {
   return std::ranges::any_of(request.headers, [](const HttpHeader& header) {

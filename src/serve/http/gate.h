@@ -1,5 +1,5 @@
 // What is decided about a request when its header has come, before its body is read: which route
-// takes it, or the answer that refuses it.
+// accepts it, or the answer that refuses it.
 #pragma once
 
 #include <optional>

@@ -90,7 +90,7 @@ std::size_t PendingAnswer::unsent_bytes() const {
   return body_.size();
 }
 
-// What a handler holds on to ends with its answer: it may hold this object.
+// What a handler owns ends with its answer: it may own this object.
 void PendingAnswer::notify(std::unique_lock<std::mutex>& lock) {
   const bool first = !std::exchange(notified_, true);
   std::function<void()> done = finished_ ? std::exchange(gone_, nullptr) : nullptr;

@@ -150,7 +150,7 @@ void RequestParser::end_header() {
   if (state_ != State::kError) check_origin();
 }
 
-// Two readers that take a coding for another one disagree about where the request ends.
+// Two readers that mistake a coding for another disagree about where the request ends.
 void RequestParser::check_transfer_encoding() {
   const std::vector<const std::string*> codings = request().all_headers("Transfer-Encoding");
   if (codings.empty()) return;

@@ -11,7 +11,7 @@ namespace {
 // What OpenAI's routes begin with; many clients leave it out.
 constexpr std::string_view kVersion = "/v1";
 
-// The next segment of a path that starts with '/', which is taken off.
+// The next segment of a path that starts with '/', which is removed.
 std::string_view take_segment(std::string_view& path) {
   path.remove_prefix(1);
   const std::string_view segment = path.substr(0, path.find('/'));

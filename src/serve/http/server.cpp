@@ -229,7 +229,7 @@ class HttpServer::Impl {
       socket.close(ignored);
       return;
     }
-    // Else the kernel takes megabytes for a client that does not read.
+    // Else the kernel buffers megabytes for a client that does not read.
     socket.set_option(asio::socket_base::send_buffer_size(kKernelSendBytes), ignored);
     if constexpr (std::is_same_v<Acceptor, tcp::acceptor>) {
       socket.set_option(tcp::no_delay(true), ignored);
@@ -280,7 +280,7 @@ class HttpServer::Impl {
     for (const auto& answer : outbox_->take()) answer->wake_connection();
   }
 
-  // Long texts take their turns on a thread of their own: a short request never waits for several
+  // Long texts wait in turn for a thread of their own: a short request never waits for several
   // of them, whatever the number of workers.
   bool run_on_worker(std::size_t body_bytes, std::function<void()> task) {
     if (num_queued_ >= config().max_queued_handlers) return false;
@@ -298,7 +298,7 @@ class HttpServer::Impl {
     return true;
   }
 
-  std::unique_ptr<ConnectionShared> shared_;  // outlives io_, which holds the connections
+  std::unique_ptr<ConnectionShared> shared_;  // outlives io_, which owns the connections
   std::shared_ptr<Outbox> outbox_;
   std::optional<ssl::context> tls_;
   std::atomic<std::uint32_t> num_queued_ = 0;
@@ -309,7 +309,7 @@ class HttpServer::Impl {
   Unix::acceptor unix_acceptor_;
   std::vector<std::weak_ptr<Connection>> connections_;
   std::list<Repeated> repeated_;
-  std::weak_ptr<Asked> accepting_;  // held by who waits for the next connection
+  std::weak_ptr<Asked> accepting_;  // owned by who waits for the next connection
   std::string address_;
   std::uint16_t port_ = 0;
 };

@@ -5,7 +5,7 @@
 namespace quire {
 
 std::span<const SlotMap::Holder> SlotMap::assign(std::span<const StepShare> shares) {
-  // Slots of those that are gone become free before newcomers take the lowest.
+  // Slots of those that are gone become free before newcomers get the lowest.
   next_.clear();
   taken_.assign(taken_.size(), false);
   for (const StepShare& share : shares) {

@@ -1,5 +1,5 @@
 // Which slot of the batch an output holds, for pictures: the engine itself has no slots, only the
-// requests of each step. Who goes on running keeps its slot; newcomers take the lowest free ones.
+// requests of each step. Who goes on running keeps its slot; newcomers get the lowest free ones.
 #pragma once
 
 #include <cstdint>

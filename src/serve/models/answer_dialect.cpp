@@ -5,7 +5,7 @@
 namespace quire {
 namespace {
 
-// More than the marks at the end of any prompt take.
+// More than the marks at the end of any prompt need.
 constexpr std::size_t kTailTokens = 64;
 
 std::vector<TokenId> special_tokens_of(const OutputDialect& dialect, const Tokenizer& tokenizer) {

@@ -56,7 +56,7 @@ void DeferredCalls::run() {
     } catch (const std::exception& error) {
       log_warning("a deferred call failed: {}", error.what());
     }
-    call = nullptr;  // and what it holds, before the lock
+    call = nullptr;  // and what it owns, before the lock
     lock.lock();
   }
 }

@@ -23,7 +23,7 @@ bool is_hub_id(std::string_view id, std::string_view model) {
 
 }  // namespace
 
-// The ticket goes last of what it holds.
+// The ticket goes last of its members.
 struct ServedModel::Sink {
   std::shared_ptr<EngineRequests::Ticket> ticket;
   ServedModel& model;
@@ -126,7 +126,7 @@ std::optional<double> ServedModel::cost_of(Duration step_time) const {
 }
 
 std::optional<double> ServedModel::predicted_wait_s() const {
-  // Those that the scheduler has not taken yet wait, too.
+  // Those that the scheduler does not know yet wait, too.
   const std::int64_t num_waiting =
       std::max(engine_->observe().num_waiting,
                drain_.num_in_flight() - std::int64_t{engine_->info().max_num_seqs});

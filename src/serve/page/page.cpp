@@ -15,7 +15,7 @@ namespace quire {
 
 namespace {
 
-// The numbers of the first request that got any, for all.
+// The numbers, computed by the first request that succeeds, for all later ones.
 class KeptNumbers {
  public:
   explicit KeptNumbers(CalculatorNumbers numbers) : numbers_(std::move(numbers)) {}
@@ -50,7 +50,7 @@ Route page_calculator_route(Service& service, CalculatorNumbers numbers) {
 }  // namespace
 
 std::vector<Route> page_routes(Service& service, CalculatorNumbers numbers) {
-  // Before the files: the first pattern that matches takes the request.
+  // Before the files: the first pattern that matches gets the request.
   std::vector<Route> routes = {page_info_route(service), page_tokens_route(service),
                                page_calculator_route(service, std::move(numbers))};
   std::vector<Route> files = page_file_routes();

@@ -3,7 +3,7 @@
 //
 // Everything that it shows comes from the same API that other clients use. Three routes are its
 // own, for what no protocol has: what the server knows of the model, a text's tokens one by one,
-// and what the model would take on other devices.
+// and what the model would need on other devices.
 #pragma once
 
 #include <functional>

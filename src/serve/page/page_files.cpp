@@ -51,7 +51,7 @@ std::string content_policy() {
       hashes_of(page, "<script>", "</script>"), hashes_of(page, "<style>", "</style>"));
 }
 
-// Of the kinds that quire_embed() takes, and its script makes.
+// Of the kinds that quire_embed() embeds, and its script makes.
 std::string_view content_type_of(std::string_view name) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kTypes = {
       {{".html", "text/html; charset=utf-8"},

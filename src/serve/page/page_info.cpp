@@ -32,9 +32,9 @@ std::string_view kind_name(SamplingFieldKind kind) {
   return "";
 }
 
-// Every sampling parameter with what holds where a request leaves it out. The limit on output
-// tokens is the request's kind's own affair unless generation_config.json has one: null then.
-// `start` is what the page's controls begin with and send.
+// Every sampling parameter with its default. The limit on output tokens is the request's kind's own
+// affair unless generation_config.json has one: null then. `start` is what the page's controls
+// begin with and send.
 json::array sampling_parameters(const Engine& engine) {
   const auto configured = engine.generation_config_fields();
   const ConversationDefaults start = conversation_defaults(engine);

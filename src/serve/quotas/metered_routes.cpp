@@ -43,7 +43,7 @@ class MeteredExchange final : public Exchange {
   MeteredExchange& operator=(const MeteredExchange&) = delete;
 
   const HttpRequest& request() const override { return inner_->request(); }
-  // Who has its answer may ask again at once.
+  // A client that has its answer may ask again at once.
   void respond(HttpResponse response) override {
     add_standing(response, quotas_, request().caller);
     leave();

@@ -16,7 +16,7 @@ EngineRequests::Ticket::Ticket(EngineRequests& all) : all_(all) {
 EngineRequests::Ticket::~Ticket() {
   const std::lock_guard lock(all_.mutex_);
   all_.tickets_.erase(this);
-  // With the mutex held: who waits for this may end right after.
+  // With the mutex locked: who waits for this may end right after.
   if (all_.tickets_.empty()) all_.none_left_.notify_all();
 }
 
@@ -26,7 +26,7 @@ void EngineRequests::Ticket::taken(RequestId id) {
 }
 
 void EngineRequests::end(Engine& engine) {
-  // Not while the mutex is held: the engine may have to hand out outputs before it takes an abort.
+  // Not while the mutex is locked: the engine may have to deliver outputs before it reads an abort.
   until_memory([&] {
     std::vector<RequestId> ids;
     {

@@ -27,7 +27,7 @@ bool worth_another_try(const PostResult& answer) {
          answer.status == 503 || answer.status == 504;
 }
 
-// What a collector says of spans that it has not taken, in an answer of success.
+// What a collector says of spans that it has not accepted, in an answer of success.
 struct PartialSuccess {
   std::int64_t rejected = 0;
   std::string message;

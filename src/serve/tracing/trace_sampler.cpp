@@ -32,7 +32,7 @@ Result<TraceSampler> TraceSampler::create(std::string_view name, std::string_vie
   return sampler;
 }
 
-// The share is taken from the last 8 bytes of the trace's id, so that services with the same share
+// The share is read from the last 8 bytes of the trace's id, so that services with the same share
 // record the same traces.
 bool TraceSampler::sample(const std::optional<TraceContext>& parent,
                           const TraceId& trace_id) const {

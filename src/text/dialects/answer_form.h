@@ -1,5 +1,5 @@
-// What a request asks of the form of its answer beyond what its content must be: calls of tools
-// that always parse and whose arguments always validate, and that all of it holds behind reasoning.
+// What a request demands of its answer's form beyond its content: calls of tools that always parse
+// and whose arguments always validate, and that all of it is true behind reasoning.
 #pragma once
 
 #include <cstdint>
@@ -39,13 +39,13 @@ struct AnswerForm {
   const ReasoningDialect* reasoning = nullptr;
   ReasoningStart start = ReasoningStart::kUnsaid;
   std::optional<Calls> calls;
-  // Tokens of reasoning, at least 0, after which its end is what comes next.
+  // The most tokens of reasoning, at least 0: its end is forced after so many.
   std::optional<std::int64_t> thinking_budget;
-  // What content must be, as who compiles it reads it; null: any text.
+  // What content must be, in the form that the code that compiles it reads; null: any text.
   json::value content;
 
-  // As a structural tag of the type "answer", for who carries it without knowing dialects, and
-  // back. nullopt for another structural tag; kInvalidArgument for one that is not whole.
+  // To a structural tag of the type "answer", for code that passes it on without knowing dialects,
+  // and back. nullopt for another structural tag; kInvalidArgument for an incomplete one.
   std::string to_text() const;
   static Result<std::optional<AnswerForm>> from_text(std::string_view text);
 };
@@ -55,7 +55,7 @@ struct AnswerForm {
 // answer together with those that follow it; of a dialect whose calls have no mark, text cannot
 // begin as they do. Reasoning has no mark of a call. Borrows all.
 //
-// Errors as of argument_grammar(), beginning with the function that they are of.
+// Errors as of argument_grammar(), each beginning with the name of the function that it is about.
 Result<Grammar> answer_grammar(const AnswerForm& form, const Grammar* content,
                                const GrammarVocabulary& vocabulary, GrammarBudget& budget);
 

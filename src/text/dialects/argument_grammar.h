@@ -22,9 +22,9 @@ struct ToolSchema {
 // under the schema. `types`: of the tool, as the reader will have them. Objects whose schema has
 // `properties` have no others, unless it says so. Borrows all.
 //
-// kInvalidArgument where the schema is none, allows no object, or allows none that the dialect can
-// write (a string that has its marks in it, a name that is no word); kUnimplemented for a keyword
-// that cannot be kept; kResourceExhausted naming a limit; kCancelled.
+// kInvalidArgument for what is no schema, or one that allows no object, or allows none that the
+// dialect can write (a string that has its marks in it, a name that is no word); kUnimplemented for
+// a keyword that cannot be kept; kResourceExhausted naming a limit; kCancelled.
 Result<Grammar> argument_grammar(const ToolDialect& dialect, CallForm form, const ToolSchema& tool,
                                  const ToolSet& types, const GrammarVocabulary& vocabulary,
                                  GrammarBudget& budget);

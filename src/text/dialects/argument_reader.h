@@ -29,18 +29,18 @@ class ArgumentReader {
   virtual Step feed(char c, std::string& out) = 0;
   // Whether what has come can only be arguments. Before that, kBad says that there is no call.
   virtual bool certain() const = 0;
-  // The text has ended: appends what was held back.
+  // The text has ended: appends what was kept back.
   virtual void finish(std::string& /*out*/) {}
-  // Bytes that were taken and stand in no argument.
+  // Bytes that were read and are in no argument.
   std::string_view rest() const { return rest_; }
 
  protected:
   std::string rest_;
 };
 
-// A JSON object as it is. Where it stops being JSON, all up to one of `stops` (marks; empty ones do
-// not count) goes on being the arguments, for the client to see what the model wrote. A string is
-// taken for its content, null for {}. Control characters in strings become escapes.
+// A JSON object as it is. Where it stops being JSON, everything up to one of `stops` (marks; empty
+// ones do not count) still belongs to the arguments, so that the client sees what the model wrote.
+// A string is read as its content, null as {}. Control characters in strings become escapes.
 class JsonArguments final : public ArgumentReader {
  public:
   using Stops = std::array<std::string_view, 3>;
@@ -66,7 +66,7 @@ class JsonArguments final : public ArgumentReader {
 };
 
 // Values between tags, of the types that the tool's schema says. A value of unknown type is JSON if
-// it reads as such, else text. Strings are handed on as they come, others when they are complete.
+// it reads as such, else text. Strings are passed on as they come, others when they are complete.
 class TagArguments final : public ArgumentReader {
  public:
   TagArguments(const ToolDialect& dialect, const ToolSet& tools, std::string_view tool)

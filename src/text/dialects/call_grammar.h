@@ -16,12 +16,12 @@ class CallGrammar {
   CallGrammar(const AnswerForm::Calls& calls, const GrammarVocabulary& vocabulary,
               GrammarBuilder& builder);
 
-  // Makes the arguments of all functions. Before anything else; errors of argument_grammar().
+  // Makes the arguments of all functions. To be called first; errors of argument_grammar().
   Status prepare();
 
-  // Calls as an answer may begin with, at least one.
+  // One or more calls, as an answer may begin with them.
   ExprId calls();
-  // Those that begin with a mark, and so may stand behind text; nothing where there is none.
+  // The calls that begin with a mark, which may follow text; nothing if there are none.
   ExprId marked_calls();
   // White space between an answer's parts, not much.
   ExprId gap() const { return gap_; }

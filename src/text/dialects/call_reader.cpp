@@ -240,7 +240,7 @@ CallReader::Turn CallReader::key_text_byte(char c) {
   return Turn::kMore;
 }
 
-// An object that only looks like a call has another key early on: it should not be held back.
+// An object that only looks like a call has another key early on: it should not be kept back.
 CallReader::Turn CallReader::key_is_known() {
   if (key_ == dialect_.name_key && !has_name_) {
     phase_ = Phase::kNameValue;

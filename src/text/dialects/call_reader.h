@@ -15,8 +15,8 @@
 
 namespace quire {
 
-// Who is told of calls. Of one call after the other: call(), arguments() any number of times,
-// end().
+// Receives the calls, one after the other: for each of them call(), then arguments() any number of
+// times, then end().
 class CallSink {
  public:
   virtual ~CallSink() = default;
@@ -25,7 +25,7 @@ class CallSink {
   virtual void end() = 0;
 };
 
-// What it may not take for a call, where a text could look like one by accident.
+// What it may not read as a call, where a text could look like one by accident.
 enum class CallTrust : std::uint8_t {
   kAny,    // a mark precedes: any name will do
   kKnown,  // only names of the request's tools, unless it has none
@@ -34,13 +34,13 @@ enum class CallTrust : std::uint8_t {
 class CallReader {
  public:
   static constexpr std::size_t kMaxNameBytes = 256;
-  // Of a call that is not yet certain, which is held back.
+  // Of a call that is not yet certain, which is kept back.
   static constexpr std::size_t kMaxHeldBytes = std::size_t{1} << 16;
 
   enum class Step : std::uint8_t {
     kMore,
     kEnd,    // the section has ended with this byte
-    kNotIt,  // what was taken since the last certain call, taken(), and this byte are text
+    kNotIt,  // what was read since the last certain call, taken(), and this byte are text
   };
 
   CallReader(const ToolDialect& dialect, const ToolSet& tools, CallSink& sink)
@@ -49,7 +49,7 @@ class CallReader {
   // Begins a section. `mark` is what it began with; empty for one without.
   void open(std::string_view mark, CallTrust trust);
   Step feed(char c);
-  // The text has ended within the section: what is text of it.
+  // The text has ended within the section: returns the part of it that is text.
   std::string finish();
 
   // Bytes that are no part of a call; the mark that began the section is not among them.

@@ -87,14 +87,14 @@ struct ReasoningDialect {
   // Marks around the rest of the answer, which are no part of it.
   std::array<std::string_view, 4> dropped = {};
   bool channels = false;
-  // Of channels: the message of `final` goes on to the end of the text, whatever stands in it.
+  // Of channels: the message of `final` goes on to the end of the text, whatever it contains.
   bool final_is_rest = false;
 };
 
 std::span<const ToolDialect> tool_dialects();
 std::span<const ReasoningDialect> reasoning_dialects();
 
-// By name or alias; null for "none". kInvalidArgument naming all that there are.
+// By name or alias; null for "none". kInvalidArgument with the names of all.
 Result<const ToolDialect*> find_tool_dialect(std::string_view name);
 Result<const ReasoningDialect*> find_reasoning_dialect(std::string_view name);
 
@@ -106,7 +106,7 @@ struct OutputDialect {
   bool operator==(const OutputDialect&) const = default;
 };
 
-// What a person has chosen of them: unset: as the chat template shows; null: none.
+// What a person has chosen; unset: as the chat template shows; null: none.
 struct DialectChoice {
   std::optional<const ToolDialect*> tools = {};
   std::optional<const ReasoningDialect*> reasoning = {};

@@ -18,7 +18,7 @@ class DialectMarks {
       : vocabulary_(vocabulary), builder_(builder) {}
 
   // `text`: what special tokens it has are these tokens, since no text can stand for them, and the
-  // rest is text. One that ends a sequence is nothing: the end of the answer is as good.
+  // rest is text. One that ends a sequence is left out: the end of the answer says the same.
   ExprId mark(std::string_view text);
   // Whether the vocabulary has all of `text` as one special token.
   bool is_token(std::string_view text) const;

@@ -63,9 +63,9 @@ class QuotedString {
   enum class Step : std::uint8_t { kMore, kDone, kBad };
 
   QuotedString(char quote, bool python) : quote_(quote), python_(python) {}
-  // kBad: `c` was not taken.
+  // kBad: `c` was not accepted.
   Step feed(char c, std::string& out);
-  // What was taken of an escape that has no end yet.
+  // What was read of an escape that has no end yet.
   std::string_view pending() const { return pending_; }
 
  private:

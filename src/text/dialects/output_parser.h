@@ -1,11 +1,11 @@
 // What a model writes, cut into content, reasoning and calls of tools as it comes, by a dialect
 // (text/dialects/dialect.h).
 //
-// What is handed out depends on the whole text alone, not on the pieces in which it came. What is
-// no call although it began like one is text, and nothing is lost but marks, and white space around
-// calls and reasoning. Arguments are handed out as they come: once a call is certain (its name is
-// complete and its arguments have begun) it stays one, and arguments that turn out to be no JSON
-// are as the model wrote them.
+// The result depends on the whole text alone, not on the pieces in which it came. What began like a
+// call and is none is text; nothing is lost but marks, and white space around calls and reasoning.
+// Arguments are passed on as they come: once a call is certain (its name is complete and its
+// arguments have begun) it stays one, and arguments that turn out to be no JSON are as the model
+// wrote them.
 #pragma once
 
 #include <cstdint>

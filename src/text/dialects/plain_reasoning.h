@@ -1,4 +1,4 @@
-// Reasoning of answers whose content is held to a form of its own.
+// Reasoning of answers whose content is constrained to a form of its own.
 #pragma once
 
 #include "text/dialects/dialect.h"

@@ -1,11 +1,11 @@
 // A grammar made ready for one vocabulary. Every context-free grammar is followed exactly: a token
 // is allowed if and only if some text of the grammar begins with what has been accepted and that
-// token's bytes. Ambiguity and recursion of every kind, on the left too, are no matter.
+// token's bytes. Ambiguity and recursion of every kind, on the left too, are allowed.
 //
 // How: each rule is a minimal automaton over bytes and names of rules; texts are followed by
 // Earley's algorithm (1970) over these, whose sets are kept once however often they come up, with
 // the way from each to the next and its mask. XGrammar (arXiv 2411.15100) and llguidance have shown
-// what masks by automata and tries take.
+// what masks by automata and tries cost.
 #pragma once
 
 #include <functional>

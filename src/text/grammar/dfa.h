@@ -1,8 +1,8 @@
 // Regular languages of bytes, as minimal deterministic automata, and their algebra.
 //
-// Two automata have the same language exactly if they are equal: states are those that lie on a way
-// from the start to an accepting state, merged where nothing tells them apart, and numbered in the
-// order in which bytes reach them.
+// Two automata are equal exactly if they have the same language: they have only states on a way
+// from the start to an accepting state, equivalent ones merged, numbered in the order in which
+// bytes reach them.
 //
 // Determinization by subsets (Rabin and Scott 1959). Minimization by strongly connected components
 // (Tarjan 1972), those first that others lead to: states on no circle are equal where their edges

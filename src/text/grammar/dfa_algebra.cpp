@@ -135,7 +135,7 @@ Result<Dfa> dfa_repeat(const Dfa& dfa, std::uint32_t min, std::optional<std::uin
   const std::int32_t accept = nfa.add_state();
   std::int32_t at = start;
   for (std::uint64_t copy = 0; copy < copies; ++copy) {
-    // A state of its own, so that nothing that leads back into a copy's start is taken for its
+    // A state of its own, so that nothing that leads back into a copy's start is mistaken for its
     // beginning.
     const std::int32_t begin = nfa.add_state();
     const std::int32_t end = nfa.add_state();

@@ -6,7 +6,7 @@
 namespace quire {
 
 // The texts of `other` as an expression of `builder`: its rules become the builder's, under new
-// numbers. What is beyond a limit is the builder's error.
+// numbers. Exceeding a limit is the builder's error.
 ExprId include_grammar(const Grammar& other, GrammarBuilder& builder);
 
 }  // namespace quire

@@ -33,7 +33,7 @@ class GrammarMatcher {
   // The tokens that may come next: bit i % 32 of word i / 32 is set for token i, all other bits are
   // cleared. `words` has vocabulary().mask_words() elements. The tokens that end a sequence are
   // among them exactly where the grammar can end, and alone after one was accepted.
-  // kResourceExhausted naming a limit (max_set_items; max_cache_bytes where a single mask takes
+  // kResourceExhausted naming a limit (max_set_items; max_cache_bytes where a single mask needs
   // more); kInvalidArgument where text has to follow that no token of the vocabulary begins.
   Status fill_mask(std::span<std::uint32_t> words);
 

@@ -31,7 +31,7 @@ Result<Grammar> ebnf_grammar(std::string_view text, GrammarBudget& budget);
 
 // Lark's grammars, `name: expression`, the root rule's name being "start": rules and terminals,
 // "text", "text"i, /regex/flags, "a".."z", ( ), [ ], |, * + ? ~n ~n..m, aliases and the marks ? and
-// ! (trees are not built), priorities (taken note of nowhere: all readings count), %ignore (between
+// ! (trees are not built), priorities (without effect: all readings count), %ignore (between
 // terminals and around them), %import common.NAME, tokens <|name|> and <[id]>. Refused by name:
 // templates, %override, %extend, other imports, %declare, %json, attributes of rules.
 // A text is accepted where some way to cut it into terminals fits the rules.

@@ -42,7 +42,7 @@ Status ApplicatorReader::references() {
   return {};
 }
 
-// Bounds of numbers first, since fewer values take less to combine; members in their order.
+// Bounds of numbers first, since fewer values are combined sooner; members in their order.
 Status ApplicatorReader::all_of(const std::vector<FormulaId>& parts) {
   for (const FormulaId part : parts) {
     const FormulaTable::Formula& formula = space_.formulas()[part];

@@ -28,7 +28,7 @@ struct SchemaPlace {
 
 class JsonSchemaDocument {
  public:
-  // How many values a schema may hold, its constants included.
+  // How many values a schema may have, its constants included.
   static constexpr std::int64_t kMaxValues = 300'000;
   // How deep it may nest.
   static constexpr int kMaxDepth = 256;

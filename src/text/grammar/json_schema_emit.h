@@ -27,7 +27,7 @@ struct ValueSpelling {
     kMarked   // as they are, between marks; names of members bare where they are words
   };
   Strings strings = Strings::kJson;
-  // No string's spelling has this text; empty: any may.
+  // No string's spelling contains this text; empty: any may.
   std::string outside = {};
   // Of kMarked.
   ExprId mark = 0;
@@ -84,7 +84,7 @@ class SchemaEmitter {
     free_steps_ -= steps;
     return true;
   }
-  // `part`, which is not empty, so many times; large counts take rules within rules.
+  // `part`, which is not empty, so many times; large counts become rules within rules.
   ExprId repeat(ExprId part, std::int64_t min, std::optional<std::int64_t> max);
 
  private:

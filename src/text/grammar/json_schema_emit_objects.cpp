@@ -11,17 +11,17 @@
 namespace quire {
 namespace {
 
-// So many optional members of a row share a rule: what may stand behind each of them is another
+// So many consecutive optional members share a rule: what may stand behind each of them is another
 // text, which grows with the square of their number.
 constexpr std::size_t kMembersInPlace = 6;
 
 using Members = ObjectMembers;
 using Named = ObjectMembers::Named;
 
-// Members in the order of their list, with nothing else to remember: rows of at least one member,
-// cut into stretches, of which each is a graph and what follows it the next one's rule. So every
-// member's text is there once. Two places for each: where its text or a later one's may begin, and
-// where one before it may have ended.
+// Members in the order of their list, with nothing else to remember: one or more members, cut into
+// stretches, each of which is a graph; the next stretch has a rule of its own. So every member's
+// text is there once. Two places for each: where its text or a later one's may begin, and where one
+// before it may have ended.
 class RowOfMembers {
  public:
   RowOfMembers(SchemaEmitter& emitter, const Members& members)
@@ -36,8 +36,8 @@ class RowOfMembers {
   Status add_exprs();
   // The first members of stretches.
   std::vector<std::size_t> cuts() const;
-  // A row from member `first` of the list on; `rest`: one from member `last` on, where the list
-  // goes on there.
+  // Members from `first` of the list on; `rest`: those from `last` on, where the list goes on
+  // there.
   ExprId row(std::size_t first, std::size_t last, ExprId rest);
 
   static std::uint32_t begin(std::size_t i) { return static_cast<std::uint32_t>(2 * i + 2); }

@@ -139,7 +139,7 @@ std::string uri_template_pattern() {
 }
 
 // A group whose name is a letter, then references to it among letters and digits: "(?<n>a)\k<n>".
-// The name has to be remembered, so that more would take many times the states.
+// The name has to be remembered, so that more would need many times the states.
 std::string back_reference_pattern() {
   std::string pattern;
   for (char name = 'a'; name <= 'z'; ++name) {

@@ -30,7 +30,7 @@ const Dfa& decimals(bool integers) {
   return integers ? of_integers : of_all;
 }
 
-// Spellings with an exponent, all of numbers that a double can hold.
+// Spellings with an exponent, all of numbers that a double can be.
 Dfa make_exponent_spellings(bool integers) {
   const std::string fraction =
       fmt::format("(\\.{}{{1,{}}})?", integers ? "0" : "[0-9]", NumberSet::kMaxFractionDigits);

@@ -63,7 +63,7 @@ void shorten(std::vector<NumberWriting>& of_remainder) {
   }
 }
 
-// Digits that 64 bits hold.
+// Digits that fit into 64 bits.
 constexpr std::size_t kFewDigits = 17;
 
 // The integer that `value`, moved by `places`, has before its point, rounded down; nullopt where it
@@ -137,7 +137,7 @@ Result<std::optional<std::vector<NumberValues::Bound>>> few_values(const Decimal
   return std::optional(std::move(values));
 }
 
-// Where there are few, values take less to combine than remainders do, and none are seen to be
+// Where there are few, values are combined sooner than remainders, and none are seen to be
 // none.
 Result<NumberValues> list_few(NumberValues values, GrammarBudget& budget) {
   NumberValues listed{std::move(values.below), {}};

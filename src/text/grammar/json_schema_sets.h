@@ -103,7 +103,7 @@ class NumberSet {
   static constexpr std::uint32_t kMaxFractionDigits = 32;
   // For `multipleOf`: the divisor's digits as an integer.
   static constexpr std::uint32_t kMaxDivisor = 4096;
-  // Digits before the point of multiples, since each takes a state for each remainder.
+  // Digits before the point of multiples, since each needs a state for each remainder.
   static constexpr std::uint32_t kMaxWholeDigitsDivided = 18;
 
   enum class Kind : std::uint8_t { kAll, kNone, kIntegers, kSome };

@@ -1,5 +1,5 @@
 // What a schema allows, looked into once: for each type of JSON a set of values. Strings and
-// numbers are regular sets; arrays and objects are alternatives, each a list of demands that hold
+// numbers are regular sets; arrays and objects are alternatives, each a list of demands that apply
 // together. What members and items may be stays a formula. Closed under and, or, not (but for
 // `uniqueItems`).
 #pragma once
@@ -80,8 +80,8 @@ struct Shape {
   bool is_none() const;
 };
 
-// Tells alternatives that no value can be of, as far as that can be seen. (Wrongly to be taken for
-// possible costs time and is no error.)
+// Recognises alternatives that no value can satisfy, as far as that can be seen. (One that is not
+// recognised costs time, and is no error.)
 class EmptyCaseJudge {
  public:
   virtual Result<bool> is_empty(const ArrayCase& array) = 0;

@@ -112,7 +112,7 @@ Result<Shape> SchemaSpace::make(FormulaId formula) {
     }
     case Kind::kAll: {
       Shape all = Shape::all();
-      // What is denied is taken away last, when least is left.
+      // What is denied is subtracted last, when least is left.
       for (const bool denied : {false, true}) {
         for (const FormulaId part : node.parts) {
           if ((formulas_[part].kind == Kind::kNot) != denied) continue;

@@ -20,7 +20,7 @@ class SchemaSpace final : public EmptyCaseJudge {
   // Formulas within formulas that are looked into on the way to one; formulas in all.
   static constexpr int kMaxDepth = 160;
   static constexpr std::size_t kMaxFormulas = 40'000;
-  // How deep it is asked whether something is possible at all.
+  // The depth of looking whether something is possible at all.
   static constexpr int kMaxLookahead = 12;
 
   // Borrows all.

@@ -1,7 +1,8 @@
-// unevaluatedProperties and unevaluatedItems: what no subschema that holds has looked at.
+// unevaluatedProperties and unevaluatedItems: what no subschema that is satisfied has looked at.
 //
-// A schema with one of them is read as alternatives: each says which of its subschemas hold, and
-// with that which members and items those have looked at. In each alternative the rest is known.
+// A schema with one of them is read as alternatives: each says which of its subschemas are
+// satisfied, and with that which members and items those have looked at. In each alternative the
+// rest is known.
 #include <algorithm>
 #include <limits>
 
@@ -14,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kAllItems = std::numeric_limits<std::int64_t>::max();
 
-// Values for which the same subschemas hold.
+// Values that satisfy the same subschemas.
 struct Alternative {
   Shape shape = Shape::all();
   StringSet names = StringSet::none();  // of the members that were looked at
@@ -117,7 +118,7 @@ Status AlternativesReader::meet(Alternatives& list, FormulaId formula) {
 }
 
 Status AlternativesReader::any_of(Alternatives& list, const std::vector<FormulaId>& parts) {
-  Alternatives none = list;  // of the parts so far no one holds
+  Alternatives none = list;  // of the parts so far none is satisfied
   Alternatives some;
   for (const FormulaId part : parts) {
     QUIRE_ASSIGN_OR_RETURN(const Alternatives others, of(part));

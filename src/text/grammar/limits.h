@@ -1,4 +1,4 @@
-// What compiling a grammar and following it may take. Grammars come from requests, so everything
+// What compiling a grammar and following it may cost. Grammars come from requests, so everything
 // that can grow has a limit with a name, and what reaches it is refused by that name.
 #pragma once
 

@@ -110,7 +110,7 @@ inline std::vector<TokenId> tokens_of(const std::vector<std::uint32_t>& words) {
   return tokens;
 }
 
-// The mask is what accept() takes, token by token.
+// The mask is what accept() accepts, token by token.
 inline void expect_mask_agrees(GrammarMatcher& matcher) {
   const std::vector<std::uint32_t> words = mask_of(matcher);
   for (TokenId id = 0; id < static_cast<TokenId>(words.size() * 32); ++id) {

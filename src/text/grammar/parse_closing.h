@@ -2,8 +2,8 @@
 //
 // A set's closing text is the shortest in bytes, among those the first by an order of bytes, so
 // that what is left of it behind any of its beginnings is the closing text there. It is split into
-// as few tokens as can be. So their number is an upper bound of the least number of tokens, and
-// with each of them it falls by one: who can close a text within so many tokens can go on doing so.
+// as few tokens as can be. So their number is an upper bound of the least number of tokens, and it
+// falls by one with each of them: a text that can be closed within so many tokens stays closable.
 //
 // Lengths of rules' texts by Knuth, "A generalization of Dijkstra's algorithm" (1977).
 #pragma once

@@ -183,7 +183,7 @@ void ParseStore::close_newest() {
   load_closure(kernel_of(self));
   const bool can_end = complete();
   // Rules that have come to their end here count no more: what follows stands where they were
-  // called, so that a row of calls does not get deeper from one to the next.
+  // called, so that calls one after the other do not nest ever deeper.
   std::uint32_t depth = 0;
   for (const Item& item : closure_) {
     if (!calls_of(item.state).empty()) depth = std::max(depth, depth_of(item));

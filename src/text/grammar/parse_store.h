@@ -32,7 +32,7 @@ using ParseSetId = std::uint32_t;
 
 class ParseClosing;
 
-// Whoever calls anything but mutex() holds it.
+// Whoever calls anything but mutex() has locked it.
 class ParseStore {
  public:
   static constexpr ParseSetId kDead = 0;   // nothing fits
@@ -201,7 +201,7 @@ class ParseStore {
   void each_free_token(const Item& item, Visit visit);
   ParseSetId behind_free_bytes(const Item& item, std::string_view bytes, bool are_all);
   void keep_mask(ParseSetId set, std::span<const std::uint32_t> words);
-  // What one mask may take at most is taken.
+  // One mask has used up what it may use at most.
   bool is_overfull() const { return used() > 2 * limits_->max_cache_bytes; }
   std::size_t used() const { return bytes_ + open_.bytes(); }
   Status overfull() const;

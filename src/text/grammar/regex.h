@@ -16,7 +16,7 @@
 namespace quire {
 
 struct RegexOptions {
-  // What ECMA-262 with flag u and what Python, PCRE and Rust take . and \s for: . leaves out \n,
+  // What ECMA-262 with flag u and what Python, PCRE and Rust mean by . and \s: . leaves out \n,
   // \r, U+2028 and U+2029 there, \n alone here; \s has Unicode's spaces there, ASCII's here.
   enum class Dialect : std::uint8_t { kEcma, kPcre };
   Dialect dialect = Dialect::kPcre;

@@ -58,7 +58,7 @@ struct RuleAutomata {
   };
   struct Rule {
     std::uint32_t start = 0;
-    std::uint32_t height = 0;  // rules within rules that its least nested text takes
+    std::uint32_t height = 0;  // rules within rules that its least nested text needs
     bool nullable = false;
   };
 

@@ -19,7 +19,7 @@
 namespace quire {
 
 struct TokenSlice {
-  // Of at most `count` characters, those that are only begun among them.
+  // Of at most `count` characters, incomplete ones included.
   struct Part {
     std::uint32_t count = 0;
     std::vector<std::uint32_t> mask;  // the tokens of the slice that are so short

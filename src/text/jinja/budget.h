@@ -43,7 +43,7 @@ class Budget {
     return {};
   }
 
-  // Memory that is given back for certain: when the loan goes away.
+  // Memory that is certain to be freed: when the loan ends.
   class Loan {
    public:
     Loan() = default;

@@ -27,7 +27,7 @@ Result<Value> Interpreter::evaluate(const Expr& expr, const ScopePtr& scope) {
   return value;
 }
 
-// Only chooses: its frame is part of every level of recursion, so it holds no values of its own.
+// Only chooses: its frame is part of every level of recursion, so it has no values of its own.
 Result<Value> Interpreter::evaluate_node(const Expr& expr, const ScopePtr& scope) {
   switch (expr.kind) {
     case ExprKind::kNone:

@@ -22,7 +22,7 @@
 
 namespace quire::jinja {
 
-// Levels of nested statements, expressions and macro calls. Each takes less than 2 KiB of stack
+// Levels of nested statements, expressions and macro calls. Each needs less than 2 KiB of stack
 // (without sanitizers), so a render needs less than 2 MiB.
 inline constexpr int kMaxRunDepth = 800;
 

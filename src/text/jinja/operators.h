@@ -23,7 +23,7 @@ Result<Value> negate(const Value& value);
 
 // len(value), an error for what has no length.
 Result<Int> length(const Value& value, Budget& budget);
-// What an iteration walks over, and the memory that holds it.
+// What an iteration walks over, and the memory that owns it.
 struct Items {
   std::vector<Value> values;
   Budget::Loan loan;

@@ -74,7 +74,7 @@ class Parser {
     QUIRE_RETURN_IF_ERROR(stream_.expect(TokenType::kBlockEnd, "'%}'"));
     return parse_block(ends);
   }
-  // The same with one possible end, which is taken.
+  // The same with one possible end, which is read, too.
   Result<Block> parse_body_to(std::string_view end) {
     QUIRE_ASSIGN_OR_RETURN(Block body, parse_body({end}));
     stream_.take();

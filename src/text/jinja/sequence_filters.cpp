@@ -73,7 +73,7 @@ Result<Value> filter_join(const Value& value, const Args& args, Budget& budget) 
 
 Result<Value> filter_first(const Value& value, const Args& args, Budget& budget) {
   QUIRE_RETURN_IF_ERROR(Bound::bind(args, "filter 'first'", {}).status());
-  if (value.is(Kind::kIterator)) {  // takes one and leaves the rest
+  if (value.is(Kind::kIterator)) {  // gets one and leaves the rest
     auto& iterator = value.as<SequenceObject>();
     if (iterator.next < iterator.items.size()) return iterator.items[iterator.next++];
     return Value::undefined("No first item, sequence was empty.");

@@ -1,7 +1,7 @@
 // A string that remembers where each of its bytes came from: the template (or the host), or the
 // inputs of a render. Every string operation of the interpreter is made of append() and substr(),
 // so that provenance survives joining, slicing, stripping, replacing and the like; bytes that an
-// operation makes up (quotes, digits, padding) count as input, which is the safe side.
+// operation adds (quotes, digits, padding) count as input, to be on the safe side.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ class Text {
     std::size_t end;
     bool is_template;
   };
-  std::size_t run_at(std::size_t position) const;  // index of the run that holds the byte
+  std::size_t run_at(std::size_t position) const;  // index of the run with the byte
 
   std::string bytes_;
   std::vector<Run> runs_;  // ascending ends, alternating provenance; empty for an empty text

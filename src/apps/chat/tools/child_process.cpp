@@ -148,7 +148,7 @@ bool ChildProcess::ends_within(milliseconds time) {
 
 void ChildProcess::kill() {
   if (pid_ <= 0) return;
-  // What it has started may outlive it and hold its pipes.
+  // What it has started may outlive it and keep its pipes open.
   ::kill(-pid_, SIGTERM);
   if (!ends_within(kGrace)) {
     ::kill(-pid_, SIGKILL);

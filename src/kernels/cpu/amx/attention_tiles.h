@@ -5,7 +5,7 @@
 //
 // Every row of a tile meets every key of a step. A key that a row does not see has a score that
 // nobody reads and a weight of zero; its value has to be finite, then, as zero times anything else
-// is no zero. Where one is not, queries take turns, each with values of which it sees all.
+// is no zero. Where one is not, queries follow in turn, each with values of which it sees all.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct TileFactors {
   std::int64_t right_stride;  // bytes from one pair to the next
 };
 
-// Tiles 0 to 3 hold sums: two of the first 16 rows, two of the others; 4 and 5 left factors, 6 and
+// Tiles 0 to 3 are sums: two of the first 16 rows, two of the others; 4 and 5 left factors, 6 and
 // 7 right ones.
 inline void configure_rows(int rows) {
   const int first = next_rows(rows, kTileRows);

@@ -12,13 +12,13 @@
 namespace quire {
 namespace {
 
-// Tiles 0 to 3 hold sums. Up to 16 rows: of four panels, with the inputs in tile 4 and weights in 5
+// Tiles 0 to 3 are sums. Up to 16 rows: of four panels, with the inputs in tile 4 and weights in 5
 // to 7, so that memory delivers four streams. More rows: of two times 16 rows by two panels, with
 // the inputs in 4 and 5 and the weights in 6 and 7.
 inline constexpr int kMaxTilePanels = 4;
 inline constexpr std::int64_t kWideRows = std::int64_t{2} * kTileRows;
 
-// Blocks of kWideRows rows pass over a piece of K of two panels (32 KiB, in the first cache) before
+// Blocks of kWideRows rows pass over a piece of K of two panels (32 KiB, in the L1 cache) before
 // the next piece; their sums lie in memory between two pieces.
 inline constexpr std::int64_t kPieceInputs = 512;
 inline constexpr std::int64_t kChunkRows = 4 * kWideRows;
@@ -113,7 +113,7 @@ void multiply_narrow(const MatmulPanels& args, std::int64_t row, std::int64_t ro
 }
 
 // Inputs [begin, end) of 17 to 32 rows, as configured, by P (one or two) panels: sums [][P * 16],
-// which hold those of the inputs before.
+// which have those of the inputs before.
 template <int P>
 void multiply_wide(const MatmulPanels& args, std::int64_t row, std::int64_t panel,
                    std::int64_t begin, std::int64_t end, float* sums) {

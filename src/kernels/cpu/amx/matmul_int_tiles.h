@@ -16,7 +16,7 @@ namespace quire {
 namespace {
 
 // Pieces of K whose weights are expanded once for a chunk of rows; both and the chunk's sums fit
-// the first cache.
+// the L1 cache.
 inline constexpr std::int64_t kIntPieceGroups = 16;
 inline constexpr std::int64_t kIntChunkRows = 128;
 

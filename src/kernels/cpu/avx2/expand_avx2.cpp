@@ -152,7 +152,7 @@ void expand_q3_k(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* 
 constexpr GroupLayout kWithMinimum = group_layout(WeightLayout::kInt8HalvesMinimum);
 constexpr std::int8_t kSameCodes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Scale and minimum of a block, which all of its groups have: `offset` is taken from codes.
+// Scale and minimum of a block, which all of its groups have: `offset` is subtracted from codes.
 struct HqqNumbers {
   Numbers scale;
   Numbers minimum;

@@ -9,7 +9,7 @@ namespace quire {
 // and of inputs rounded to integers.
 void set_avx2_matmul(MatmulKernels& kernels);
 void set_avx2_int_matmul(MatmulKernels& kernels);
-// How inputs are rounded, which the levels above take over.
+// How inputs are rounded, which the levels above use, too.
 void set_avx2_rounding(MatmulKernels& kernels);
 // How compact weights are expanded; so do they.
 void set_avx2_expanders(MatmulKernels& kernels);

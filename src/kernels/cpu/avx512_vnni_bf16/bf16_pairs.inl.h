@@ -1,4 +1,4 @@
-// A bfloat16 cache as the dot product of bfloat16 takes it (vdpbf16ps): each lane has two
+// A bfloat16 cache as the dot product of bfloat16 reads it (vdpbf16ps): each lane has two
 // neighbouring dimensions of a key, or the values of two neighbouring keys. What they are
 // multiplied by, queries and weights, is rounded to bfloat16 too.
 #pragma once

@@ -1,5 +1,5 @@
-// An fp8 cache (e4m3), expanded to bfloat16, which holds each of its numbers, for its dot product
-// (bf16_pairs.inl.h). What the panels hold is expanded already.
+// An fp8 cache (e4m3), expanded to bfloat16, which has each of its numbers, for its dot product
+// (bf16_pairs.inl.h). The contents of the panels are expanded already.
 #pragma once
 
 #include <cstddef>

@@ -14,11 +14,11 @@ namespace quire {
 namespace {
 
 // What a blocked product does with codes that are used where they lie: unpacking those of four and
-// eight bits takes units that products leave free.
+// eight bits uses units that products leave free.
 template <WeightLayout kLayout>
 struct PackedCodes {
   using Reader = GroupReader<VnniVec16, kLayout>;
-  static constexpr std::int64_t kInputs = 2048;  // of four panels in the second cache
+  static constexpr std::int64_t kInputs = 2048;  // of four panels in the L2 cache
   const MatmulPanels* args;
   const std::uint8_t* panel;
   std::int64_t first;  // group
@@ -53,7 +53,7 @@ template <WeightLayout kLike, bool kWhole>
 struct alignas(64) ExpandedCodes {
   using V = VnniVec16;
   static constexpr GroupLayout kForm = group_layout(kLike);
-  static constexpr std::int64_t kInputs = 640;  // of two panels in the first cache
+  static constexpr std::int64_t kInputs = 640;  // of two panels in the L1 cache
   static constexpr std::int64_t kGroups = kInputs / kGroupInputs;
   static constexpr int kParts = 8 / kScaleQuads<kLike>;
   std::uint8_t lines[kGroups * 8 * 64];
@@ -229,7 +229,7 @@ template <WeightLayout kLayout, bool k16>
 struct VnniPieces {
   using Product = VnniProduct<kMultipliedLike<kLayout>, k16>;
   using Piece = typename Product::Piece;
-  // Four pieces of expanded codes would leave the first cache; 16-bit inputs gain nothing by four.
+  // Four pieces of expanded codes would leave the L1 cache; 16-bit inputs gain nothing by four.
   static constexpr int kWidePanels =
       kUsedPacked<kLayout> && !k16 ? MatmulVec16::kBlockPanels : VnniVec16::kBlockPanels;
   static constexpr std::int64_t kInputs = Piece::kInputs;

@@ -53,7 +53,7 @@ json::object properties(const ServedModel& served) {
       {"build_info", "quire"}};
 }
 
-// A request that runs takes a slot, in no order: the engine knows none.
+// A request that runs gets a slot, in no order: the engine knows none.
 json::array slots(const Engine& engine) {
   const std::int64_t running = engine.observe().num_running;
   json::array list;

@@ -90,7 +90,7 @@ OutputSize output_size(const GenerationJob& job, const AnsweredPrompt& prompt, A
   return size;
 }
 
-// An estimate from above of what the parameters take, with the ids that bad words become.
+// An estimate from above of the size of the parameters, with the ids that bad words become.
 std::uint64_t params_bytes(const SamplingParams& params) {
   std::uint64_t bytes = sizeof(SamplingParams);
   for (const std::string& word : params.bad_words) {

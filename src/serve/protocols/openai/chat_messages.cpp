@@ -44,7 +44,7 @@ bool quotes(std::string_view source, std::string_view word) {
          source.find(fmt::format("\"{}\"", word)) != std::string_view::npos;
 }
 
-// Most templates take arguments as an object; some put them together with other text
+// Most templates expect arguments as an object; some put them together with other text
 // (DeepSeek-R1's).
 bool takes_arguments_as_text(std::string_view source) {
   return source.find("['arguments'] +") != std::string_view::npos ||

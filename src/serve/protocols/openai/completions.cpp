@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxOutputs = 4096;
 
 struct PromptOptions {
   bool add_special_tokens = true;
-  bool truncates = false;                  // a prompt may be longer than what the model takes
+  bool truncates = false;                  // a prompt may be longer than the model's context
   std::optional<std::string> suffix = {};  // what stands after the text that is to be written
   ClientGone gone;
 };

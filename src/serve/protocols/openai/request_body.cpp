@@ -93,7 +93,7 @@ std::variant<RequestBody, ApiError> RequestBody::parse(std::string_view text,
     const std::string_view name = field.key();
     const RequestField* known = table.find(name);
     if (known == nullptr) {
-      // Of a million fields no more than can be shown: looking for what was meant takes its time.
+      // No more of a million fields than can be shown: looking for the nearest name is slow.
       const bool shown = strict || body.ignored_.size() < kMaxShownFields;
       const std::string hint = shown ? spelling_hint(name, table) : std::string();
       if (strict) {

@@ -34,8 +34,8 @@ bool is_true(const json::value& value, const json::object& /*request*/) {
 bool is_default_tier(const json::value& value, const json::object& /*request*/) {
   return is_any_of(value, "auto", "default");
 }
-// Of what holds an output to its constraint there is one, whichever is asked for; options behind a
-// colon would change what it does.
+// An output has one constraint, whichever is asked for; options behind a colon would change what it
+// does.
 bool is_backend_name(const json::value& value, const json::object& /*request*/) {
   return says_nothing(value) ||
          is_any_of(value, "auto", "xgrammar", "guidance", "outlines", "lm-format-enforcer");

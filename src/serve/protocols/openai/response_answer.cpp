@@ -223,7 +223,7 @@ class ResponseAnswer final : public GenerationAnswer {
   std::shared_ptr<BackgroundResponse> background_;  // then it is exchange_, too; else null
   ResponseJob job_;
   std::unique_ptr<AnswerReader> reader_;  // null where all text is the message's
-  std::string waiting_logprobs_;          // of text that the reader holds back
+  std::string waiting_logprobs_;          // of text that the reader keeps back
   std::int64_t waiting_tokens_ = 0;       // of that, too
   std::int64_t reasoning_tokens_ = 0;
   ResponseItems items_;

@@ -26,12 +26,12 @@ void ResponseEvents::add(std::string_view type, json::object fields, std::string
                          std::string_view value) {
   fields["type"] = type;
   fields["sequence_number"] = next_++;
-  // As one piece: without memory there is no half of an event.
+  // As one piece, so that a lack of memory leaves no half of an event.
   text_ += fmt::format("event: {}\ndata: {}\n\n", type, with_member(fields, name, value));
 }
 
 // What has the output's text is put together as text: log probabilities are most of an answer, and
-// a tree of values takes several times their text.
+// a tree of values needs several times their text.
 std::string ResponseItems::part_of(const Item& item) {
   if (item.kind == Kind::kReasoning) {
     return fmt::format(R"({{"type":"reasoning_text","text":{}}})", json_text(item.text));

@@ -236,7 +236,7 @@ Status read_flags(const JsonReader& fields, ResponseJob& job) {
 }
 
 // The conversation: what the previous response was, then the new input. Instructions go before it,
-// and hold for this response alone.
+// and apply to this response alone.
 Status read_conversation(const JsonReader& fields, const ServedModel& served,
                          const StoredResponse* previous, ClientGone gone, ResponseJob& job) {
   const Engine& engine = served.engine();

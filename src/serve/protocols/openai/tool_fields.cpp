@@ -19,7 +19,7 @@ constexpr std::size_t kMaxToolName = 128;
 constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
                                                       "high", "xhigh",   "max"};
 
-// What describes a function, checked, as templates take it.
+// What describes a function, checked, as templates expect it.
 Result<json::value> read_function(const json::object& function, const std::string& where) {
   const JsonReader reader(function, where, StatusCode::kInvalidArgument);
   QUIRE_ASSIGN_OR_RETURN(const auto name, reader.find_string("name"));

@@ -28,7 +28,7 @@ class Validation {
     while (!piece.empty()) {
       const std::size_t end = piece.find('\n');
       const std::size_t size = std::min(end, piece.size());
-      // No more of a line that is too long is kept than it takes to see that it is.
+      // No more of a line that is too long is kept than is needed to see that it is.
       if (line_.size() <= limits_.max_line_bytes) line_ += piece.substr(0, size);
       line_size_ += static_cast<std::int64_t>(size);
       piece.remove_prefix(size);

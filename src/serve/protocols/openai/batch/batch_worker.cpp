@@ -51,7 +51,7 @@ HttpResponse stream_refused() {
 }  // namespace
 
 // Where the handlers' answers wait for the worker. It outlives the worker for as long as a handler
-// holds an exchange.
+// owns an exchange.
 class BatchWorker::Inbox {
  public:
   struct Answer {

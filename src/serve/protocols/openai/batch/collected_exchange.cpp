@@ -40,7 +40,7 @@ void CollectedExchange::finish() {
 
 void CollectedExchange::end(std::unique_lock<std::mutex> lock) {
   ended_ = true;
-  // What they hold on to may be this object: it ends with the answer.
+  // They may own this object: it ends with the answer.
   const Done done = std::exchange(done_, nullptr);
   const std::function<void()> gone = std::exchange(gone_, nullptr);
   HttpResponse response = std::move(response_);

@@ -21,7 +21,7 @@ void DiskReserve::refill() const {
   struct stat found {};
   const off_t before = ::fstat(descriptor, &found) == 0 ? found.st_size : 0;
   if (before < kBytes && ::posix_fallocate(descriptor, 0, kBytes) != 0) {
-    (void)!::ftruncate(descriptor, before);  // what it may have taken before it failed
+    (void)!::ftruncate(descriptor, before);  // what it may have allocated before it failed
   }
   ::close(descriptor);
 }

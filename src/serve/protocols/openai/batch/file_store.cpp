@@ -170,7 +170,7 @@ Status FileStore::free_deleted() {
       num_freed = sqlite.num_changes();
       return status;
     }));
-    // What the log holds goes into the database's own pages, so that the log begins anew.
+    // The contents of the log go into the database's own pages, so that the log begins anew.
     if (reserve_used_) QUIRE_RETURN_IF_ERROR(sqlite.execute("PRAGMA wal_checkpoint"));
     if (num_freed > 0) continue;
     QUIRE_RETURN_IF_ERROR(write_on_full_disk(

@@ -136,7 +136,7 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path) {
   };
   if (rc != SQLITE_OK) return named(sqlite_error(raw, rc));
   sqlite3_busy_timeout(raw, kBusyTimeoutMs);
-  // In exclusive mode the lock that the first transaction takes is kept until the end, however the
+  // In exclusive mode the lock that the first transaction gets is kept until the end, however the
   // process ends.
   const Status status = database.execute(
       "PRAGMA locking_mode = EXCLUSIVE;"
