@@ -35,8 +35,9 @@
 // which kernels use as a minimum of -zero point * (factor * scale): exact, because factors are
 // powers of two.
 //
-// Floats of eight bits (e4m3) lie as codes of eight bits do, with one float scale for all inputs of
-// an output; or, where a block is four groups, one for all of its outputs, in 16 bytes before it.
+// Floats of eight bits (e4m3) have one float scale for all inputs of an output; or, where a block
+// is four groups, one for all of its outputs, in 16 bytes before it. Their codes lie as those of
+// bfloat16 weights do: two consecutive inputs of all outputs after the other, [inputs / 2][16][2].
 //
 // This is the size of the file's own blocks, to the byte for the 32-weight encodings and Q6_K; Q4_K
 // and Q5_K grow by 2 to 3% because their 6-bit factors become bytes.

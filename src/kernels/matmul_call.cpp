@@ -43,9 +43,9 @@ class InputBlocks {
 
 std::size_t index(WeightLayout layout) { return static_cast<std::size_t>(layout); }
 
-// Whose products have float32 inputs, whatever the mode.
+// Whose products have inputs as floats, of 32 bits or rounded to bfloat16.
 bool has_float_products(WeightLayout layout) {
-  return has_float_codes(layout) && !is_codebook(layout);
+  return !is_quantized(layout) || (has_float_codes(layout) && !is_codebook(layout));
 }
 
 // Calls fn(block) for every block of rows; below a number of values on this thread alone.
@@ -241,11 +241,10 @@ KernelChoice::KernelChoice(const MatmulKernels& kernels, ActivationMode mode, st
                            std::span<const MatmulPart> parts)
     : kernels_(kernels), mode_(mode), many_(rows > kMaxDirectRows) {
   // Where a part wants float32, those of bfloat16 share it: room for one of the two is enough.
-  bf16_ = mode != ActivationMode::kFloat32 && kernels.bf16_with_bf16 != nullptr &&
-          std::none_of(parts.begin(), parts.end(), [](const MatmulPart& part) {
+  bf16_ = mode != ActivationMode::kFloat32 &&
+          std::none_of(parts.begin(), parts.end(), [&](const MatmulPart& part) {
             const WeightLayout layout = product_layout(part.weight->layout());
-            return has_float_products(layout) ||
-                   (!is_quantized(layout) && layout != WeightLayout::kBF16);
+            return has_float_products(layout) && kernels.with_bf16[index(layout)] == nullptr;
           });
 }
 
@@ -255,10 +254,7 @@ bool KernelChoice::has_int8(WeightLayout layout) const {
 
 InputForm KernelChoice::form(WeightLayout layout) const {
   layout = product_layout(layout);
-  if (has_float_products(layout)) return InputForm::kFloat32;
-  if (!is_quantized(layout)) {
-    return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
-  }
+  if (has_float_products(layout)) return bf16_ ? InputForm::kBf16 : InputForm::kFloat32;
   switch (mode_) {
     case ActivationMode::kFloat32:
       return InputForm::kFloat32;
@@ -279,7 +275,7 @@ MatmulKernel KernelChoice::kernel(WeightLayout layout) const {
     case InputForm::kFloat32:
       return kernels_.with_float[index(layout)];
     case InputForm::kBf16:
-      return kernels_.bf16_with_bf16;
+      return kernels_.with_bf16[index(layout)];
     case InputForm::kInt16:
       return kernels_.with_int16[index(layout)];
     case InputForm::kInt16Bytes:

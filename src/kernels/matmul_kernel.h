@@ -96,7 +96,7 @@ inline constexpr std::int32_t kInt16Largest = 32639;
   return {largest / static_cast<float>(kInt16Largest), static_cast<float>(kInt16Largest) / largest};
 }
 
-// Input rows rounded to bfloat16 (nearest even), for weights of that layout.
+// Input rows rounded to bfloat16 (nearest even), for weights of that layout and of e4m3.
 struct Bf16Rows {
   std::uint16_t* values = nullptr;  // [rows][stride]; behind a row's inputs, zeros up to a line
   std::int64_t stride = 0;
@@ -167,14 +167,14 @@ struct MatmulKernels {
   MatmulKernel many_with_int8[kNumWeightLayouts] = {};
   // Compact layouts only.
   PanelExpander expand[kNumWeightLayouts] = {};
-  // bfloat16 weights with activations rounded to bfloat16; null where that is no faster than
-  // with_float.
-  MatmulKernel bf16_with_bf16 = nullptr;
+  // With activations rounded to bfloat16: weights of bfloat16 and e4m3; null where that is no
+  // faster than with_float.
+  MatmulKernel with_bf16[kNumWeightLayouts] = {};
   std::int64_t max_block_rows = 1;  // of RowBlocks
   // Rows that go through a kernel's weights together where there are many; a multiple of
   // max_block_rows.
   std::int64_t chunk_rows = kMinChunkRows;
-  // Rounds one row of `inputs` floats, and writes the zeros behind it; beside bf16_with_bf16.
+  // Rounds one row of `inputs` floats, and writes the zeros behind it; beside with_bf16.
   void (*round_row_bf16)(const float* x, std::int64_t inputs, std::uint16_t* out) = nullptr;
   // Rounds one row of `inputs` (a multiple of 32) floats into its place in a block of `block_rows`
   // rows, the pointers at the row's first. The same bits at every level.

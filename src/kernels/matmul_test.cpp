@@ -115,14 +115,14 @@ class Matmul : public testing::TestWithParam<Case> {
   // Inputs as the products see them.
   Values seen_inputs(const Values& x) const {
     if (mode() == ActivationMode::kFloat32) return x;
-    if (quantized()) {
-      const ActivationMode used = mode_at(level(), layout_of(encoding()), mode());
-      return used == ActivationMode::kFloat32 ? x : round_inputs(x, used);
+    if (rounds_to_bf16(level(), encoding())) {
+      Values rounded;
+      for (const float value : x) rounded.push_back(bf16_to_float(float_to_bf16(value)));
+      return rounded;
     }
-    if (!rounds_to_bf16(level(), encoding())) return x;
-    Values rounded;
-    for (const float value : x) rounded.push_back(bf16_to_float(float_to_bf16(value)));
-    return rounded;
+    if (!quantized()) return x;
+    const ActivationMode used = mode_at(level(), layout_of(encoding()), mode());
+    return used == ActivationMode::kFloat32 ? x : round_inputs(x, used);
   }
 
   void SetUp() override {

@@ -294,7 +294,8 @@ struct TestMatrix {
 
 // Whether products of such weights round their inputs to bfloat16, unless the mode is kFloat32.
 inline bool rounds_to_bf16(IsaLevel level, Encoding encoding) {
-  return encoding == Encoding::kBF16 && op_table(level).matmul.bf16_with_bf16 != nullptr;
+  const auto layout = static_cast<int>(product_layout(layout_of(encoding)));
+  return op_table(level).matmul.with_bf16[layout] != nullptr;
 }
 
 // The mode in which products of such weights see their inputs at a level: weights of eight bits

@@ -50,6 +50,22 @@ bool has_nan(Words codes) {
   return (carries[0] | carries[1] | carries[2] | carries[3]) != 0;
 }
 
+// The codes of a group, which lie at `codes` of each row; false where one is NaN.
+bool pack_f8_group(const PanelRows& source, std::int64_t codes, std::uint8_t* out) {
+  constexpr int kQuads = kGroupInputs / 4;
+  bool nan = false;
+  std::uint16_t quads[kQuads][kPanelOutputs][2];  // pairs of inputs
+  transpose_rows<kQuads>(
+      [&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); },
+      [&](Words seen) { nan |= has_nan(seen); }, reinterpret_cast<std::uint8_t*>(quads));
+  for (int line = 0; line < 2 * kQuads; ++line) {
+    std::uint16_t pairs[kPanelOutputs];
+    for (int n = 0; n < kPanelOutputs; ++n) pairs[n] = quads[line / 2][n][line % 2];
+    std::memcpy(out + line * sizeof(pairs), pairs, sizeof(pairs));
+  }
+  return !nan;
+}
+
 // Offsets, places and units. Where a place leads to no unit the rows are not what encode_rows()
 // makes.
 bool pack_nested_tail(const PanelRows& source, const CodebookPanel& form, std::uint8_t* tail) {
@@ -129,9 +145,7 @@ bool pack_f8_rows(const PanelRows& source, std::uint8_t* panel) {
     std::memcpy(panel + 4 * n, &scale, 4);
   }
   for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
-    const std::int64_t codes = 4 + g * kGroupInputs;
-    transpose_rows<8>([&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); },
-                      [&](Words seen) { nan |= has_nan(seen); }, panel + kForm.block_offset(g));
+    nan |= !pack_f8_group(source, 4 + g * kGroupInputs, panel + kForm.block_offset(g));
   }
   return scales.all_finite() && !nan;
 }
@@ -157,9 +171,7 @@ bool pack_f8_blocks(const PanelRows& source, std::uint8_t* panel) {
       }
     }
     const std::int64_t codes = from + 4 + g % kGroups * kGroupInputs;
-    transpose_rows<8>([&](int row, int i) { return load_words(source.rows[row] + codes + 16 * i); },
-                      [&](Words seen) { fits = fits && !has_nan(seen); },
-                      block + kForm.group_offset(g));
+    fits = pack_f8_group(source, codes, block + kForm.group_offset(g)) && fits;
   }
   return scales.all_finite() && fits;
 }

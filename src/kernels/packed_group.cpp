@@ -58,6 +58,28 @@ float minimum_of(const GroupLayout& layout, const std::uint8_t* block, std::int6
          (layout.code_bits == 4 ? static_cast<float>(from[n]) : half_to_float(from + 2 * n));
 }
 
+// Of output n of the group at `data`, the zero subtracted; of floats their steps.
+void read_codes(const GroupLayout& layout, const std::uint8_t* data, std::int64_t n,
+                int (&codes)[kGroupSize]) {
+  if (layout.float_codes) {
+    for (int k = 0; k < kGroupSize; ++k) {
+      codes[k] = e4m3_steps(data[(k / 2 * kPanelOutputs + n) * 2 + k % 2]);
+    }
+    return;
+  }
+  const bool is_signed = layout.code_bits == 8;
+  const int high_mask = is_signed ? 0 : (1 << (layout.code_bits - 4)) - 1;
+  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
+    const QuadPlace place = place_of(layout, quad, n);
+    for (int i = 0; i < 4; ++i) {
+      const int low = data[place.low + i];
+      const int high = data[place.high + i] >> place.high_shift & high_mask;
+      codes[quad * 4 + i] = is_signed ? static_cast<std::int8_t>(low)
+                                      : (low >> place.low_shift & 15) + 16 * high - layout.zero;
+    }
+  }
+}
+
 // Calls put(i, code) for every input of the group.
 template <typename Put>
 void for_each_codebook_code(const CodebookPanel& form, const std::uint8_t* panel,
@@ -77,18 +99,7 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
   const std::uint8_t* block = panel + layout.block_offset(index);
   const std::uint8_t* data = block + layout.group_offset(index);
   PackedGroup group;
-  const bool is_signed = layout.code_bits == 8;
-  const int high_mask = is_signed ? 0 : (1 << (layout.code_bits - 4)) - 1;
-  for (int quad = 0; quad < kGroupSize / 4; ++quad) {
-    const QuadPlace place = place_of(layout, quad, n);
-    for (int i = 0; i < 4; ++i) {
-      const int low = data[place.low + i];
-      const int high = data[place.high + i] >> place.high_shift & high_mask;
-      group.codes[quad * 4 + i] = is_signed
-                                      ? static_cast<std::int8_t>(low)
-                                      : (low >> place.low_shift & 15) + 16 * high - layout.zero;
-    }
-  }
+  read_codes(layout, data, n, group.codes);
   if (layout.span == ScaleSpan::kHalfGroup) {
     for (int half = 0; half < 2; ++half) {
       const std::uint8_t* scales = block + layout.scale_offset() + 64 * half + 4 * n;
@@ -99,9 +110,6 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
     return group;
   }
   float scale = 0;
-  if (layout.float_codes) {
-    for (int& code : group.codes) code = e4m3_steps(static_cast<std::uint8_t>(code));
-  }
   if (layout.panel_header_bytes() != 0) std::memcpy(&scale, panel + 4 * n, sizeof(scale));
   if (layout.span == ScaleSpan::kZeroGroups) {
     scale *= half_to_float(block + layout.scale_offset() + 2 * n);

@@ -106,8 +106,8 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     options.quantization = quantization;
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
-  EXPECT_EQ(kPackedWeightVersion, 3);
-  EXPECT_EQ(hash, 14181088181621773243U);
+  EXPECT_EQ(kPackedWeightVersion, 4);
+  EXPECT_EQ(hash, 11159343659950022203U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

@@ -12,6 +12,7 @@
 #include "kernels/cpu/matmul_blocked.inl.h"
 #include "kernels/cpu/matmul_codebook.inl.h"
 #include "kernels/cpu/matmul_dense.inl.h"
+#include "kernels/cpu/matmul_f8.inl.h"
 #include "kernels/cpu/matmul_groups.inl.h"
 #include "kernels/cpu/matmul_int16.inl.h"
 #include "kernels/cpu/matmul_int8.inl.h"
@@ -75,6 +76,12 @@ void set_group_int_matmul(MatmulKernels& kernels) {
   } else {
     kernels.with_int8[kIndex] = nullptr;
   }
+}
+
+template <typename V, WeightLayout kLayout>
+void set_f8_matmul(MatmulKernels& kernels) {
+  kernels.with_float[static_cast<int>(kLayout)] =
+      vec_matmul<V, F8Block<V, kLayout>, F8Pieces<V, kLayout>>;
 }
 
 // The kernels of the layout with the smallest spans serve the wider ones, too.
@@ -143,8 +150,8 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
   set_zero_matmul<V, WeightLayout::kUint4Zero32>(kernels);
   set_zero_matmul<V, WeightLayout::kInt8Zero32>(kernels);
-  set_group_matmul<V, WeightLayout::kF8Row>(kernels);
-  set_group_matmul<V, WeightLayout::kF8Block128>(kernels);
+  set_f8_matmul<V, WeightLayout::kF8Row>(kernels);
+  set_f8_matmul<V, WeightLayout::kF8Block128>(kernels);
   set_codebook_matmul<V, false>(kernels);
   set_codebook_matmul<V, true>(kernels);
 }

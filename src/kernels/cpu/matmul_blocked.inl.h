@@ -53,8 +53,17 @@ class Ahead {
 // Inputs between two fetches.
 inline constexpr std::int64_t kFetchInputs = 16;
 
-// Sums [R][N vectors] += what add(acc, begin, end) adds to them for a piece of `count` inputs, a
-// few inputs at a time.
+// acc += what add(acc, begin, end) adds for a piece of `count` inputs, a few inputs at a time.
+template <typename V, int R, int N, typename Add>
+[[gnu::always_inline]] inline void add_inputs(std::int64_t count, Ahead& ahead,
+                                              typename V::F (&acc)[R][N], const Add& add) {
+  for (std::int64_t begin = 0; begin < count; begin += kFetchInputs) {
+    add(acc, begin, begin + kFetchInputs < count ? begin + kFetchInputs : count);
+    ahead.fetch(kFetchInputs);
+  }
+}
+
+// The same, where the sums [R][N vectors] lie in memory.
 template <typename V, int R, int N, typename Add>
 [[gnu::always_inline]] inline void add_piece(std::int64_t count, Ahead& ahead, float* sums,
                                              const Add& add) {
@@ -64,10 +73,7 @@ template <typename V, int R, int N, typename Add>
     QUIRE_UNROLL
     for (int n = 0; n < N; ++n) acc[r][n] = V::load(sums + (r * N + n) * V::kWidth);
   }
-  for (std::int64_t begin = 0; begin < count; begin += kFetchInputs) {
-    add(acc, begin, begin + kFetchInputs < count ? begin + kFetchInputs : count);
-    ahead.fetch(kFetchInputs);
-  }
+  add_inputs<V>(count, ahead, acc, add);
   QUIRE_UNROLL
   for (int r = 0; r < R; ++r) {
     QUIRE_UNROLL
@@ -82,6 +88,7 @@ template <typename V, int R, int N, typename Add>
 template <typename V>
 struct FloatProduct {
   static constexpr std::int64_t kInputs = 320;  // of a piece at most
+  static constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
   struct alignas(64) Piece {
     float lines[kInputs * kPanelOutputs];
     const float* begin;
@@ -89,22 +96,34 @@ struct FloatProduct {
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
-    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
-    constexpr int N = P * kVectors;
+    add_piece<V, R, P * kVectors>(end - begin, ahead, sums, adder<R, P>(args, pieces, row, begin));
+  }
+
+  // acc += the products; pieces are Piece or what is made of it.
+  template <int R, int P, typename Lines>
+  [[gnu::always_inline]] static void add(const MatmulPanels& args, const Lines (&pieces)[P],
+                                         std::int64_t row, std::int64_t begin, std::int64_t end,
+                                         Ahead& ahead, typename V::F (&acc)[R][P * kVectors]) {
+    add_inputs<V>(end - begin, ahead, acc, adder<R, P>(args, pieces, row, begin));
+  }
+
+ private:
+  template <int R, int P, typename Lines>
+  [[gnu::always_inline]] static auto adder(const MatmulPanels& args, const Lines (&pieces)[P],
+                                           std::int64_t row, std::int64_t begin) {
     const float* x = args.blocked_x + row * args.row_inputs + (args.first_input + begin) * R;
-    const auto add = [&](typename V::F(&acc)[R][N], std::int64_t k, std::int64_t last)
+    return [ x, &pieces ](typename V::F(&acc)[R][P * kVectors], std::int64_t k, std::int64_t last)
         __attribute__((always_inline)) {
       for (; k < last; ++k) {
-        typename V::F weight[N];
+        typename V::F weight[P * kVectors];
         QUIRE_UNROLL
-        for (int n = 0; n < N; ++n) {
+        for (int n = 0; n < P * kVectors; ++n) {
           weight[n] =
               V::load(pieces[n / kVectors].begin + k * kPanelOutputs + n % kVectors * V::kWidth);
         }
         multiply_add<V>(acc, weight, x + k * R, 1);
       }
     };
-    add_piece<V, R, N>(end - begin, ahead, sums, add);
   }
 };
 

@@ -1,5 +1,5 @@
-// Reading quantized weights (group_layout.h), and matrix products of them with float32 activations,
-// written once for every layout and vector width.
+// Reading quantized weights with integer codes (group_layout.h), and matrix products of them with
+// float32 activations, written once for every layout and vector width.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,6 @@ struct GroupReader {
       factors = panel + 4 * lane;
       scales = block + form.scale_offset() + 2 * lane;
       zeros = block + form.minimum_offset() + (kForm.code_bits == 8 ? 2 : 1) * lane;
-    } else if constexpr (kForm.span == ScaleSpan::kPanelBlocks) {
-      scales = block;
     } else if constexpr (kForm.span == ScaleSpan::kRow) {
       scales = panel + 4 * lane;
     } else if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
@@ -98,7 +96,6 @@ struct GroupReader {
   // The weights of byte kByte of each lane's codes, in the very steps of decode_output().
   template <int kByte>
   [[gnu::always_inline]] static F weight(I codes, F scale, F minimum) {
-    if constexpr (kForm.float_codes) return V::mul(scale, e4m3<kByte>(codes));
     I code;
     if constexpr (kForm.code_bits == 8) {
       code = V::template shift_right_signed<24>(V::template shift_left<24 - 8 * kByte>(codes));
@@ -118,11 +115,6 @@ struct GroupReader {
     }
     if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
       return V::load(reinterpret_cast<const float*>(scales + 64 * half));
-    }
-    if constexpr (kForm.span == ScaleSpan::kPanelBlocks) {
-      float scale = 0;
-      __builtin_memcpy(&scale, scales, sizeof(scale));
-      return V::set1(scale);
     }
     const F scale = V::load_half(scales);
     if constexpr (kForm.span == ScaleSpan::kZeroGroups) {
@@ -153,16 +145,6 @@ struct GroupReader {
   }
 
  private:
-  // Byte kByte of each lane as the float that it is: exponent and mantissa in their places, whose
-  // bias a multiplication mends, exactly, also of subnormal ones.
-  template <int kByte>
-  [[gnu::always_inline]] static F e4m3(I codes) {
-    const I on_top = V::template shift_left<24 - 8 * kByte>(codes);
-    const I placed = V::bit_and(V::template shift_right_signed<4>(on_top),
-                                V::set1_int(static_cast<int>(0x87F00000U)));
-    return V::mul(V::as_float(placed), V::set1(0x1p120F));
-  }
-
   // Brings bit kFrom of each byte to bit 4, and the bits above with it.
   template <int kFrom>
   [[gnu::always_inline]] static I up_to_4(I x) {

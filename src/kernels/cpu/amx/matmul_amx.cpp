@@ -18,7 +18,7 @@ void set_int_tiles(MatmulKernels& kernels) {
 
 void set_amx_matmul(MatmulKernels& kernels) {
   kernels.chunk_rows = 3 * kWideRows;  // a multiple of other kernels' block of rows, too
-  kernels.bf16_with_bf16 = bf16_tile_matmul;
+  kernels.with_bf16[static_cast<int>(WeightLayout::kBF16)] = bf16_tile_matmul;
   kernels.round_row_bf16 = round_row_bf16;
   set_int_tiles<WeightLayout::kInt8>(kernels);
   set_int_tiles<WeightLayout::kInt4>(kernels);

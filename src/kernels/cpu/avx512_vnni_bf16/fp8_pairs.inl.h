@@ -1,5 +1,5 @@
-// An fp8 cache (e4m3), expanded to bfloat16, which has each of its numbers, for its dot product
-// (bf16_pairs.inl.h). The contents of the panels are expanded already.
+// e4m3 numbers expanded to bfloat16, which has each of them; and an fp8 cache, for the dot product
+// of bf16_pairs.inl.h. The contents of the panels are expanded already.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace quire {
 namespace {
 
 // The bits of e4m3 code `code` as bfloat16, for codes without a sign.
-constexpr std::uint16_t fp8_as_bf16(int code) {
+constexpr std::uint16_t fp8_bits(int code) {
   const int exponent = code >> 3;
   const int mantissa = code & 7;
   if (code == 0x7F) return 0x7FC0;  // NaN
@@ -25,28 +25,32 @@ constexpr std::uint16_t fp8_as_bf16(int code) {
 struct Fp8Table {
   alignas(64) std::uint16_t bits[128] = {};
   constexpr Fp8Table() {
-    for (int code = 0; code < 128; ++code) bits[code] = fp8_as_bf16(code);
+    for (int code = 0; code < 128; ++code) bits[code] = fp8_bits(code);
   }
 };
 inline constexpr Fp8Table kFp8Table;
 
+// 32 codes as bfloat16, in their order.
+inline __m512i fp8_as_bf16(const void* from) {
+  const __m512i codes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
+  // By the lower six bits of each code from two vectors of the table, by the next one from the
+  // first two or the last two.
+  const auto look_up = [&](int first) {
+    return _mm512_permutex2var_epi16(_mm512_load_si512(kFp8Table.bits + first), codes,
+                                     _mm512_load_si512(kFp8Table.bits + first + 32));
+  };
+  const __m512i upper = _mm512_srai_epi16(_mm512_slli_epi16(codes, 9), 15);
+  const __m512i size =
+      _mm512_or_si512(_mm512_and_si512(upper, look_up(64)), _mm512_andnot_si512(upper, look_up(0)));
+  const __m512i sign = _mm512_and_si512(_mm512_slli_epi16(codes, 8),
+                                        _mm512_set1_epi16(static_cast<std::int16_t>(0x8000)));
+  return _mm512_or_si512(size, sign);
+}
+
 struct Fp8Pairs : Bf16Pairs {
   static constexpr int kBytes = 1;
   static void load(const std::byte* from, F (&x)[1]) {
-    const __m512i codes =
-        _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
-    // By the lower six bits of each code from two vectors of the table, by the next one from the
-    // first two or the last two.
-    const auto look_up = [&](int first) {
-      return _mm512_permutex2var_epi16(_mm512_load_si512(kFp8Table.bits + first), codes,
-                                       _mm512_load_si512(kFp8Table.bits + first + 32));
-    };
-    const __m512i upper = _mm512_srai_epi16(_mm512_slli_epi16(codes, 9), 15);
-    const __m512i size = _mm512_or_si512(_mm512_and_si512(upper, look_up(64)),
-                                         _mm512_andnot_si512(upper, look_up(0)));
-    const __m512i sign = _mm512_and_si512(_mm512_slli_epi16(codes, 8),
-                                          _mm512_set1_epi16(static_cast<std::int16_t>(0x8000)));
-    x[0] = _mm512_castsi512_ps(_mm512_or_si512(size, sign));
+    x[0] = _mm512_castsi512_ps(fp8_as_bf16(from));
   }
 };
 

@@ -1,6 +1,7 @@
 #include "kernels/cpu/avx512_vnni_bf16/matmul_avx512_vnni_bf16.h"
 
 #include "kernels/cpu/avx512_vnni_bf16/matmul_bf16.inl.h"
+#include "kernels/cpu/avx512_vnni_bf16/matmul_f8_bf16.inl.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_vnni.inl.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_vnni_pieces.inl.h"
 #include "kernels/cpu/bf16_rows.inl.h"
@@ -63,6 +64,12 @@ void set_vnni_zero_matmul(MatmulKernels& kernels) {
   share_with_wider_spans(kernels.many_with_int8, kSmallest);
 }
 
+template <WeightLayout kLayout>
+void set_f8_dot_matmul(MatmulKernels& kernels) {
+  kernels.with_bf16[static_cast<int>(kLayout)] =
+      vec_matmul<MatmulVec16, F8DotBlock<MatmulVec16, kLayout>, F8DotPieces<MatmulVec16, kLayout>>;
+}
+
 }  // namespace
 
 void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
@@ -84,8 +91,10 @@ void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
   set_codebook_int_matmul<VnniVec16, true>(kernels);
   kernels.quantize_row_int16_bytes = quantize_row_int16_bytes;
   if (bf16_dots) {
-    kernels.bf16_with_bf16 =
+    kernels.with_bf16[static_cast<int>(WeightLayout::kBF16)] =
         vec_matmul<MatmulVec16, Bf16DotBlock<MatmulVec16>, Bf16DotPieces<MatmulVec16>>;
+    set_f8_dot_matmul<WeightLayout::kF8Row>(kernels);
+    set_f8_dot_matmul<WeightLayout::kF8Block128>(kernels);
     kernels.round_row_bf16 = round_row_bf16;
   }
 }

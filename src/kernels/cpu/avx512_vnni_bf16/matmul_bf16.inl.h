@@ -63,18 +63,27 @@ struct Bf16DotPieces {
   template <int R, int P>
   static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
                        std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
+    add_piece<V, R, P>(end - begin, ahead, sums, adder<R, P>(args, pieces, row, begin));
+  }
+
+  // acc += the products; pieces are Piece or what is made of it.
+  template <int R, int P, typename Lines>
+  [[gnu::always_inline]] static void add(const MatmulPanels& args, const Lines (&pieces)[P],
+                                         std::int64_t row, std::int64_t begin, std::int64_t end,
+                                         Ahead& ahead, typename V::F (&acc)[R][P]) {
+    add_inputs<V>(end - begin, ahead, acc, adder<R, P>(args, pieces, row, begin));
+  }
+
+ private:
+  template <int R, int P, typename Lines>
+  [[gnu::always_inline]] static auto adder(const MatmulPanels& args, const Lines (&pieces)[P],
+                                           std::int64_t row, std::int64_t begin) {
     static_assert(V::kWidth == kPanelOutputs);
-    const std::uint16_t* x = args.bf16_x.values + row * args.bf16_x.stride + begin;
-    typename V::F acc[R][P];
-    QUIRE_UNROLL
-    for (int r = 0; r < R; ++r) {
-      QUIRE_UNROLL
-      for (int p = 0; p < P; ++p) acc[r][p] = V::load(sums + (r * P + p) * V::kWidth);
-    }
-    const std::int64_t count = end - begin;
-    for (std::int64_t first = 0; first < count; first += kFetchInputs) {
-      const std::int64_t last = first + kFetchInputs < count ? first + kFetchInputs : count;
-      for (std::int64_t k = first; k < last; k += 2) {
+    const std::int64_t stride = args.bf16_x.stride;
+    const std::uint16_t* x = args.bf16_x.values + row * stride + begin;
+    return [ x, stride, &pieces ](typename V::F(&acc)[R][P], std::int64_t k, std::int64_t last)
+        __attribute__((always_inline)) {
+      for (; k < last; k += 2) {
         typename V::I weight[P];
         QUIRE_UNROLL
         for (int p = 0; p < P; ++p) {
@@ -82,18 +91,12 @@ struct Bf16DotPieces {
         }
         QUIRE_UNROLL
         for (int r = 0; r < R; ++r) {
-          const typename V::I pair = set1_bf16_pair<V>(x + r * args.bf16_x.stride + k);
+          const typename V::I pair = set1_bf16_pair<V>(x + r * stride + k);
           QUIRE_UNROLL
           for (int p = 0; p < P; ++p) acc[r][p] = dot_bf16(acc[r][p], weight[p], pair);
         }
       }
-      ahead.fetch(kFetchInputs);
-    }
-    QUIRE_UNROLL
-    for (int r = 0; r < R; ++r) {
-      QUIRE_UNROLL
-      for (int p = 0; p < P; ++p) V::store(sums + (r * P + p) * V::kWidth, acc[r][p]);
-    }
+    };
   }
 };
 

@@ -1,0 +1,208 @@
+// Matrix products of e4m3 weights (group_layout.h) with float32 inputs, written once for every
+// vector width. Moved to where a half float has its exponent and mantissa, a code is 2^-8 of its
+// value, subnormal ones included, and a processor turns those into floats as fast as others: no
+// denormal float is ever multiplied.
+//
+// Some inputs at a time are summed (F8Panel::kRunInputs), and their sum is scaled: for few rows and
+// for many the same ones, so that bits do not depend on the number of rows.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cpu/matmul_blocked.inl.h"
+#include "kernels/cpu/matmul_dense.inl.h"
+#include "kernels/group_layout.h"
+
+namespace quire {
+namespace {
+
+// The codes of four inputs of a panel.
+inline constexpr std::int64_t kF8Inputs = 4;
+inline constexpr std::int64_t kF8Line = kF8Inputs * kPanelOutputs;
+
+template <WeightLayout kLayout>
+struct F8Panel {
+  static constexpr GroupLayout kForm = group_layout(kLayout);
+  static constexpr bool kSharesScales = kForm.span == ScaleSpan::kPanelBlocks;
+  // Of a run at most; blocks are 128 inputs, and so is their number a multiple of it.
+  static constexpr std::int64_t kRunInputs = kSharesScales ? 128 : 320;
+
+  // Where the codes of a run begin, from the begin of the panel.
+  [[gnu::always_inline]] static std::int64_t codes_offset(std::int64_t input) {
+    const std::int64_t group = input / kGroupInputs;
+    return kForm.block_offset(group) + kForm.group_offset(group);
+  }
+  // The scales of a vector of outputs in the run that begins with `input`.
+  template <typename V>
+  [[gnu::always_inline]] static typename V::F scale(const std::uint8_t* panel, std::int64_t input,
+                                                    std::int64_t lane) {
+    if constexpr (kSharesScales) {
+      float scale = 0;
+      __builtin_memcpy(&scale, panel + kForm.block_offset(input / kGroupInputs), sizeof(scale));
+      return V::set1(scale);
+    } else {
+      return V::load(reinterpret_cast<const float*>(panel + 4 * lane));
+    }
+  }
+};
+
+// Four inputs of a panel as half floats, and these as floats. By way of memory: half floats are
+// converted with one instruction from there, with three where they lie in a part of a register.
+template <typename V>
+class F8Halves {
+ public:
+  static constexpr float kUnit = 256.0F;  // of a weight() in the value of its code
+
+  [[gnu::always_inline]] explicit F8Halves(const std::uint8_t* codes) {
+    constexpr std::int64_t kBytes = 4 * V::kWidth;
+    const typename V::I kept = V::set1_int(static_cast<int>(0xBF80BF80U));
+    QUIRE_UNROLL
+    for (std::int64_t at = 0; at < kF8Line; at += kBytes) {
+      const typename V::I line = V::load_int(codes + at);
+      const typename V::I even = V::template shift_left16<8>(line);
+      V::store_int(halves_ + at / 2, V::bit_and(V::template shift_right_signed16<1>(even), kept));
+      V::store_int(halves_ + kF8Line / 2 + at / 2,
+                   V::bit_and(V::template shift_right_signed16<1>(line), kept));
+    }
+    __asm__("" : "+m"(halves_));  // else they stay in registers
+  }
+
+  // Of input i and the outputs from `lane` on.
+  [[gnu::always_inline]] typename V::F weight(int i, std::int64_t lane) const {
+    const std::int64_t first = (i % 2 * 2 + i / 2) * kPanelOutputs;
+    return V::load_half(reinterpret_cast<const std::uint8_t*>(halves_ + first + lane));
+  }
+
+ private:
+  alignas(64) std::uint16_t halves_[kF8Line];  // of inputs 0, 2, 1, 3
+};
+
+// sum + acc * unit * scale, in this order.
+template <typename V>
+[[gnu::always_inline]] inline typename V::F add_run(typename V::F acc, float unit,
+                                                    typename V::F scale, typename V::F sum) {
+  return V::fma(V::mul(acc, V::set1(unit)), scale, sum);
+}
+
+// Few rows.
+template <typename V, WeightLayout kLayout>
+struct F8Block {
+  using Shape = typename V::DirectBlocks;
+  using Panel = F8Panel<kLayout>;
+  using F = typename V::F;
+  static constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+
+  template <int R, int N>
+  static void run(const MatmulPanels& args, std::int64_t output) {
+    const WeightStreams<V, N> streams(args, output);
+    const std::int64_t run_inputs = equal_pieces(args.inputs, Panel::kRunInputs);
+    F sums[R][N];
+    clear<V>(sums);
+    for (std::int64_t begin = 0; begin < args.inputs; begin += run_inputs) {
+      const std::int64_t left = args.inputs - begin;
+      F acc[R][N];
+      clear<V>(acc);
+      add_inputs(args, streams, begin, left < run_inputs ? left : run_inputs, acc);
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const F scale = Panel::template scale<V>(streams.panel[n], begin, streams.lane[n]);
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          sums[r][n] = add_run<V>(acc[r][n], F8Halves<V>::kUnit, scale, sums[r][n]);
+        }
+      }
+    }
+    store_block<V>(args, 0, output, sums);
+  }
+
+ private:
+  template <int R, int N>
+  [[gnu::always_inline]] static void add_inputs(const MatmulPanels& args,
+                                                const WeightStreams<V, N>& streams,
+                                                std::int64_t begin, std::int64_t count,
+                                                F (&acc)[R][N]) {
+    const float* x = args.x + begin;
+    std::int64_t offset = Panel::codes_offset(begin);
+    for (std::int64_t k = 0; k < count; k += kF8Inputs, x += kF8Inputs, offset += kF8Line) {
+      streams.fetch(offset, kF8Line);
+      QUIRE_UNROLL
+      for (int first = 0; first < N; first += kVectors) {
+        const F8Halves<V> halves(streams.panel[first] + offset);
+        QUIRE_UNROLL
+        for (int i = 0; i < kF8Inputs; ++i) {
+          F weight[kVectors];
+          QUIRE_UNROLL
+          for (int v = 0; v < kVectors; ++v) weight[v] = halves.weight(i, v * V::kWidth);
+          QUIRE_UNROLL
+          for (int r = 0; r < R; ++r) {
+            const F value = V::set1(x[r * args.x_stride + i]);
+            QUIRE_UNROLL
+            for (int v = 0; v < kVectors; ++v) {
+              acc[r][first + v] = V::fma(value, weight[v], acc[r][first + v]);
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+// Many rows: a run is a piece, expanded to lines of floats.
+template <typename V>
+struct F8Product {
+  using Lines = FloatProduct<V>;
+  struct alignas(64) Piece : Lines::Piece {
+    float scales[kPanelOutputs];
+  };
+  template <int R, int P>
+  static void multiply(const MatmulPanels& args, const Piece (&pieces)[P], std::int64_t row,
+                       std::int64_t begin, std::int64_t end, Ahead& ahead, float* sums) {
+    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+    constexpr int N = P * kVectors;
+    typename V::F acc[R][N];
+    clear<V>(acc);
+    Lines::template add<R, P>(args, pieces, row, begin, end, ahead, acc);
+    QUIRE_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const auto scale = V::load(pieces[n / kVectors].scales + n % kVectors * V::kWidth);
+      QUIRE_UNROLL
+      for (int r = 0; r < R; ++r) {
+        float* const sum = sums + (r * N + n) * V::kWidth;
+        V::store(sum, add_run<V>(acc[r][n], F8Halves<V>::kUnit, scale, V::load(sum)));
+      }
+    }
+  }
+};
+
+template <typename V, WeightLayout kLayout>
+struct F8Pieces {
+  using Panel = F8Panel<kLayout>;
+  using Product = F8Product<V>;
+  using Piece = typename Product::Piece;
+  static constexpr std::int64_t kInputs = Panel::kRunInputs;
+  static constexpr bool kScalesOutputs = false;
+  static_assert(kInputs <= Product::Lines::kInputs);
+
+  static void expand(const MatmulPanels& /*args*/, const std::uint8_t* panel, std::int64_t begin,
+                     std::int64_t end, Piece& piece) {
+    piece.begin = piece.lines;
+    const std::uint8_t* codes = panel + Panel::codes_offset(begin);
+    float* line = piece.lines;
+    for (std::int64_t k = begin; k < end; k += kF8Inputs, codes += kF8Line) {
+      const F8Halves<V> halves(codes);
+      QUIRE_UNROLL
+      for (int i = 0; i < kF8Inputs; ++i, line += kPanelOutputs) {
+        QUIRE_UNROLL
+        for (int lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+          V::store(line + lane, halves.weight(i, lane));
+        }
+      }
+    }
+    for (int lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+      V::store(piece.scales + lane, Panel::template scale<V>(panel, begin, lane));
+    }
+  }
+};
+
+}  // namespace
+}  // namespace quire
