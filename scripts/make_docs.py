@@ -28,9 +28,9 @@ NAV = [
     {"Use": ["docs/first_ten_minutes.md", "docs/commands.md", "docs/getting_models.md", "docs/python.md", "docs/clients.md", "docs/server.md", "docs/tools.md",
              "docs/structured_output.md", "docs/beam_search.md", "docs/speculation.md", "docs/models.md",
              "docs/compatibility.md", "docs/page_comparison.md", "examples/README.md", "docs/glossary.md"]},
-    {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/planning.md", "examples/configs/README.md", "docs/event_log.md", "docs/benchmarking.md"]},
+    {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/planning.md", "examples/configs/README.md", "docs/kv_offload.md", "docs/event_log.md", "docs/benchmarking.md"]},
     {"Performance": ["docs/performance.md", *(f"docs/performance/{name}.md" for name in (
-        "limits", "peers", "products", "attention", "step", "scheduling", "serving", "quality", "encodings",
+        "limits", "peers", "products", "attention", "experts", "step", "scheduling", "serving", "quality", "encodings",
         "loading"))]},
     {"Contribute": ["CONTRIBUTING.md", "docs/architecture.md", "docs/development.md", "docs/add_a_model.md",
                     "docs/dependencies.md"]},
@@ -89,7 +89,7 @@ def main():
         text = json.dumps(config).replace(
             '"check_links_slug"', '!!python/object/apply:pymdownx.slugs.slugify {"kwds": {"case": "lower"}}')
         pathlib.Path(folder, "mkdocs.yml").write_text(text)
-        subprocess.run([VENV / "bin" / "mkdocs", "build", "--strict", "--quiet", "--config-file",
+        subprocess.run([VENV / "bin" / "python", "-m", "mkdocs", "build", "--strict", "--quiet", "--config-file",
                         pathlib.Path(folder, "mkdocs.yml")], check=True)
     # In place of its source, which pages link.
     make_calculator.make(pathlib.Path(sys.argv[1]), output / "docs" / "calculator" / "calculator.html")
