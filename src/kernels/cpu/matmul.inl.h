@@ -80,8 +80,9 @@ void set_group_int_matmul(MatmulKernels& kernels) {
 
 template <typename V, WeightLayout kLayout>
 void set_f8_matmul(MatmulKernels& kernels) {
+  using Terms = F8FloatTerms<V>;
   kernels.with_float[static_cast<int>(kLayout)] =
-      vec_matmul<V, F8Block<V, kLayout>, F8Pieces<V, kLayout>>;
+      vec_matmul<V, F8Block<V, kLayout, Terms>, F8Pieces<V, kLayout, Terms>>;
 }
 
 // The kernels of the layout with the smallest spans serve the wider ones, too.

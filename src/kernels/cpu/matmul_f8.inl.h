@@ -20,12 +20,15 @@ namespace {
 inline constexpr std::int64_t kF8Inputs = 4;
 inline constexpr std::int64_t kF8Line = kF8Inputs * kPanelOutputs;
 
+// Of a run at most: what a piece of FloatProduct has room for.
+inline constexpr std::int64_t kF8RunInputs = 320;
+
 template <WeightLayout kLayout>
 struct F8Panel {
   static constexpr GroupLayout kForm = group_layout(kLayout);
   static constexpr bool kSharesScales = kForm.span == ScaleSpan::kPanelBlocks;
-  // Of a run at most; blocks are 128 inputs, and so is their number a multiple of it.
-  static constexpr std::int64_t kRunInputs = kSharesScales ? 128 : 320;
+  // A block has 128 inputs, and so is the number of all a multiple of it.
+  static constexpr std::int64_t kRunInputs = kSharesScales ? 128 : kF8RunInputs;
 
   // Where the codes of a run begin, from the begin of the panel.
   [[gnu::always_inline]] static std::int64_t codes_offset(std::int64_t input) {
@@ -84,45 +87,19 @@ template <typename V>
   return V::fma(V::mul(acc, V::set1(unit)), scale, sum);
 }
 
-// Few rows.
-template <typename V, WeightLayout kLayout>
-struct F8Block {
-  using Shape = typename V::DirectBlocks;
-  using Panel = F8Panel<kLayout>;
+// Products with float32 inputs. What F8Block and F8Pieces need of such, as F8DotTerms has it too.
+template <typename V>
+struct F8FloatTerms {
   using F = typename V::F;
-  static constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+  static constexpr float kUnit = F8Halves<V>::kUnit;
 
+  // acc += the products of `count` inputs from `input` on; their codes are at `offset` of a panel.
   template <int R, int N>
-  static void run(const MatmulPanels& args, std::int64_t output) {
-    const WeightStreams<V, N> streams(args, output);
-    const std::int64_t run_inputs = equal_pieces(args.inputs, Panel::kRunInputs);
-    F sums[R][N];
-    clear<V>(sums);
-    for (std::int64_t begin = 0; begin < args.inputs; begin += run_inputs) {
-      const std::int64_t left = args.inputs - begin;
-      F acc[R][N];
-      clear<V>(acc);
-      add_inputs(args, streams, begin, left < run_inputs ? left : run_inputs, acc);
-      QUIRE_UNROLL
-      for (int n = 0; n < N; ++n) {
-        const F scale = Panel::template scale<V>(streams.panel[n], begin, streams.lane[n]);
-        QUIRE_UNROLL
-        for (int r = 0; r < R; ++r) {
-          sums[r][n] = add_run<V>(acc[r][n], F8Halves<V>::kUnit, scale, sums[r][n]);
-        }
-      }
-    }
-    store_block<V>(args, 0, output, sums);
-  }
-
- private:
-  template <int R, int N>
-  [[gnu::always_inline]] static void add_inputs(const MatmulPanels& args,
-                                                const WeightStreams<V, N>& streams,
-                                                std::int64_t begin, std::int64_t count,
-                                                F (&acc)[R][N]) {
-    const float* x = args.x + begin;
-    std::int64_t offset = Panel::codes_offset(begin);
+  [[gnu::always_inline]] static void add(const MatmulPanels& args,
+                                         const WeightStreams<V, N>& streams, std::int64_t offset,
+                                         std::int64_t input, std::int64_t count, F (&acc)[R][N]) {
+    constexpr int kVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
+    const float* x = args.x + input;
     for (std::int64_t k = 0; k < count; k += kF8Inputs, x += kF8Inputs, offset += kF8Line) {
       streams.fetch(offset, kF8Line);
       QUIRE_UNROLL
@@ -145,13 +122,63 @@ struct F8Block {
       }
     }
   }
+
+  // Many rows: codes become lines of floats.
+  using Lines = FloatProduct<V>;
+  using Piece = typename Lines::Piece;
+  static void expand(const std::uint8_t* codes, std::int64_t inputs, Piece& piece) {
+    piece.begin = piece.lines;
+    float* line = piece.lines;
+    for (std::int64_t k = 0; k < inputs; k += kF8Inputs, codes += kF8Line) {
+      const F8Halves<V> halves(codes);
+      QUIRE_UNROLL
+      for (int i = 0; i < kF8Inputs; ++i, line += kPanelOutputs) {
+        QUIRE_UNROLL
+        for (int lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
+          V::store(line + lane, halves.weight(i, lane));
+        }
+      }
+    }
+  }
 };
 
-// Many rows: a run is a piece, expanded to lines of floats.
-template <typename V>
+// Few rows.
+template <typename V, WeightLayout kLayout, typename Terms>
+struct F8Block {
+  using Shape = typename V::DirectBlocks;
+  using Panel = F8Panel<kLayout>;
+  using F = typename V::F;
+
+  template <int R, int N>
+  static void run(const MatmulPanels& args, std::int64_t output) {
+    const WeightStreams<V, N> streams(args, output);
+    const std::int64_t run_inputs = equal_pieces(args.inputs, Panel::kRunInputs);
+    F sums[R][N];
+    clear<V>(sums);
+    for (std::int64_t begin = 0; begin < args.inputs; begin += run_inputs) {
+      const std::int64_t left = args.inputs - begin;
+      F acc[R][N];
+      clear<V>(acc);
+      Terms::add(args, streams, Panel::codes_offset(begin), begin,
+                 left < run_inputs ? left : run_inputs, acc);
+      QUIRE_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const F scale = Panel::template scale<V>(streams.panel[n], begin, streams.lane[n]);
+        QUIRE_UNROLL
+        for (int r = 0; r < R; ++r) {
+          sums[r][n] = add_run<V>(acc[r][n], Terms::kUnit, scale, sums[r][n]);
+        }
+      }
+    }
+    store_block<V>(args, 0, output, sums);
+  }
+};
+
+// Many rows: a run is a piece, expanded to lines.
+template <typename V, typename Terms>
 struct F8Product {
-  using Lines = FloatProduct<V>;
-  struct alignas(64) Piece : Lines::Piece {
+  using Lines = typename Terms::Lines;
+  struct alignas(64) Piece : Terms::Piece {
     float scales[kPanelOutputs];
   };
   template <int R, int P>
@@ -168,36 +195,24 @@ struct F8Product {
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) {
         float* const sum = sums + (r * N + n) * V::kWidth;
-        V::store(sum, add_run<V>(acc[r][n], F8Halves<V>::kUnit, scale, V::load(sum)));
+        V::store(sum, add_run<V>(acc[r][n], Terms::kUnit, scale, V::load(sum)));
       }
     }
   }
 };
 
-template <typename V, WeightLayout kLayout>
+template <typename V, WeightLayout kLayout, typename Terms>
 struct F8Pieces {
   using Panel = F8Panel<kLayout>;
-  using Product = F8Product<V>;
+  using Product = F8Product<V, Terms>;
   using Piece = typename Product::Piece;
   static constexpr std::int64_t kInputs = Panel::kRunInputs;
   static constexpr bool kScalesOutputs = false;
-  static_assert(kInputs <= Product::Lines::kInputs);
+  static_assert(kInputs <= kF8RunInputs);
 
   static void expand(const MatmulPanels& /*args*/, const std::uint8_t* panel, std::int64_t begin,
                      std::int64_t end, Piece& piece) {
-    piece.begin = piece.lines;
-    const std::uint8_t* codes = panel + Panel::codes_offset(begin);
-    float* line = piece.lines;
-    for (std::int64_t k = begin; k < end; k += kF8Inputs, codes += kF8Line) {
-      const F8Halves<V> halves(codes);
-      QUIRE_UNROLL
-      for (int i = 0; i < kF8Inputs; ++i, line += kPanelOutputs) {
-        QUIRE_UNROLL
-        for (int lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
-          V::store(line + lane, halves.weight(i, lane));
-        }
-      }
-    }
+    Terms::expand(panel + Panel::codes_offset(begin), end - begin, piece);
     for (int lane = 0; lane < kPanelOutputs; lane += V::kWidth) {
       V::store(piece.scales + lane, Panel::template scale<V>(panel, begin, lane));
     }

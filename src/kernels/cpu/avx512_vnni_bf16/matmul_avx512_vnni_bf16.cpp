@@ -66,8 +66,10 @@ void set_vnni_zero_matmul(MatmulKernels& kernels) {
 
 template <WeightLayout kLayout>
 void set_f8_dot_matmul(MatmulKernels& kernels) {
+  using V = MatmulVec16;
+  using Terms = F8DotTerms<V>;
   kernels.with_bf16[static_cast<int>(kLayout)] =
-      vec_matmul<MatmulVec16, F8DotBlock<MatmulVec16, kLayout>, F8DotPieces<MatmulVec16, kLayout>>;
+      vec_matmul<V, F8Block<V, kLayout, Terms>, F8Pieces<V, kLayout, Terms>>;
 }
 
 }  // namespace
