@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the pictures of docs/first_ten_minutes.md: its five tasks, done in Chromium with the bundled model.
+"""Makes the pictures of docs/first_ten_minutes.md, its five tasks, and of README.md, in Chromium with the bundled model.
 
     .venvs/clients/bin/python scripts/make_page_pictures.py PROGRAM
 
-writes docs/pictures/*.png and prints how long each task took.
+writes docs/pictures/*.png and docs/page-playground.png, and prints how long each task took.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ except ImportError:
 PICTURES = SOURCE / "docs/pictures"
 KEY = "sesame"
 DESK = {"viewport": {"width": 1120, "height": 700}, "device_scale_factor": 0.75, "color_scheme": "light"}
+WIDE = {"viewport": {"width": 1280, "height": 800}, "color_scheme": "light"}
 PHONE = {"viewport": {"width": 360, "height": 740}, "device_scale_factor": 0.75, "color_scheme": "dark"}
 QUESTIONS = ("What is the capital of Japan?", "Write a Python function that reverses a list.", "Write a haiku about the sea.")
 PATIENCE_MS = 120_000
@@ -114,6 +115,17 @@ def measured(browser, program):
         picture(page, "load")
 
 
+def tokens_of_an_answer(browser, program):
+    with served(program) as url, shown(browser, WIDE) as page:
+        page.goto(url)
+        page.locator("#parameter-seed").fill("7")
+        ask(page, QUESTIONS[1])
+        answer = ask(page, QUESTIONS[0])
+        answer.get_by_role("button", name="Tokens").click()
+        answer.locator(".token").first.hover()
+        page.screenshot(path=SOURCE / "docs/page-playground.png", animations="disabled")
+
+
 def main(program):
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
@@ -122,7 +134,7 @@ def main(program):
     with sync_playwright() as driver:
         # Chromium's own sandbox does not work for root.
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"] if os.geteuid() == 0 else [])
-        for task in (at_the_desk, by_phone, measured):
+        for task in (at_the_desk, by_phone, measured, tokens_of_an_answer):
             task(browser, program)
         browser.close()
 
