@@ -33,6 +33,18 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def await_health(process, url, said=lambda: ""):
+    """Until the server answers; `said`: what to tell of one that ends before."""
+    while True:
+        try:
+            urllib.request.urlopen(url + "/health", timeout=30).close()
+            return
+        except OSError:  # nobody listens, or 503 while it loads
+            if process.poll() is not None:
+                raise SystemExit(f"{pathlib.Path(sys.argv[0]).stem}: the server did not start" + said()) from None
+            time.sleep(0.05)
+
+
 class Server:
     def __init__(self, options, folder, cache_bytes):
         port = free_port()
@@ -41,14 +53,7 @@ class Server:
                    "--max-num-seqs", 2, "--kv-offload-path", folder, "--kv-offloading-size", options.size,
                    "--kv-cache-memory-bytes", cache_bytes, *options.flags]
         self.process = subprocess.Popen([str(each) for each in command], stdout=subprocess.DEVNULL)
-        while True:
-            try:
-                self.get("/health")
-                return
-            except OSError:
-                if self.process.poll() is not None:
-                    raise SystemExit("restore: the server did not start")
-                time.sleep(0.05)
+        await_health(self.process, self.url)
 
     def get(self, path):
         with urllib.request.urlopen(self.url + path, timeout=30) as answer:

@@ -15,10 +15,9 @@ import statistics
 import subprocess
 import tempfile
 import time
-import urllib.error
 import urllib.request
 
-from restore import drop_copy, free_port, prompt_of, report
+from restore import await_health, drop_copy, free_port, prompt_of, report
 
 
 def call(url, body, timeout=3600):
@@ -34,14 +33,8 @@ def start(options, folder):
                "--no-webui", *options.flags]
     process = subprocess.Popen([str(each) for each in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
-    while True:
-        try:
-            urllib.request.urlopen(url + "/health", timeout=30).close()
-            return process, url
-        except (OSError, urllib.error.HTTPError):  # 503 while it loads
-            if process.poll() is not None:
-                raise SystemExit("slot_files: the server did not start") from None
-            time.sleep(0.05)
+    await_health(process, url)
+    return process, url
 
 
 def main():

@@ -78,8 +78,8 @@ std::vector<LoadShape> calibration_loads(std::int64_t max_len, std::int64_t max_
 // Rounds of all loads, one round after the other, so that a machine that is slow for some seconds
 // is so for steps of every kind. Each has an engine of its own: where memory comes to lie is a
 // matter of luck that a start settles.
-Result<std::vector<std::vector<MeasuredStep>>> measure(const CalibrateFlags& flags,
-                                                       const InterruptWatcher& interrupt) {
+Result<std::vector<std::vector<MeasuredStep>>> measure_rounds(const CalibrateFlags& flags,
+                                                              const InterruptWatcher& interrupt) {
   EngineArgs args = flags.engine;
   args.enable_prefix_caching = false;  // every token that is scheduled is computed
   std::vector<std::vector<MeasuredStep>> rounds;
@@ -151,8 +151,8 @@ std::vector<KindSpread> spreads_of(const StepTimes& times, std::span<const Measu
   return spreads;
 }
 
-json::object report_json(const StepTimesFit& fit, std::size_t num_steps,
-                         const std::vector<KindSpread>& spreads) {
+json::object calibration_json(const StepTimesFit& fit, std::size_t num_steps,
+                              const std::vector<KindSpread>& spreads) {
   json::object report = step_times_json(fit.times);
   report["mean_error"] = fit.mean_error;
   report["num_steps"] = num_steps;
@@ -167,8 +167,8 @@ json::object report_json(const StepTimesFit& fit, std::size_t num_steps,
   return report;
 }
 
-void print_report(const StepTimesFit& fit, std::size_t num_steps,
-                  const std::vector<KindSpread>& spreads) {
+void print_calibration(const StepTimesFit& fit, std::size_t num_steps,
+                       const std::vector<KindSpread>& spreads) {
   const auto line = [](const std::string& name, double nanoseconds) {
     fmt::print("{:<28}{:>12.1f} us\n", name, nanoseconds / 1e3);
   };
@@ -207,14 +207,14 @@ Status run_calibrate(const CalibrateFlags& flags) {
   }
   InterruptWatcher interrupt;
   QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
-  QUIRE_ASSIGN_OR_RETURN(const auto rounds, measure(flags, interrupt));
+  QUIRE_ASSIGN_OR_RETURN(const auto rounds, measure_rounds(flags, interrupt));
   std::vector<MeasuredStep> steps;
   for (const auto& round : rounds) steps.insert(steps.end(), round.begin(), round.end());
   QUIRE_ASSIGN_OR_RETURN(const StepTimesFit all, fit_step_times(steps));
   steps = undisturbed(all.times, rounds);
   QUIRE_ASSIGN_OR_RETURN(const StepTimesFit fit, fit_step_times(steps));
   const std::vector<KindSpread> spreads = spreads_of(fit.times, steps, rounds);
-  const json::object report = report_json(fit, steps.size(), spreads);
+  const json::object report = calibration_json(fit, steps.size(), spreads);
   if (file.is_open()) {
     file << json::serialize(report) << "\n";
     file.close();
@@ -223,7 +223,7 @@ Status run_calibrate(const CalibrateFlags& flags) {
   if (flags.json) {
     fmt::print("{}\n", json::serialize(report));
   } else {
-    print_report(fit, steps.size(), spreads);
+    print_calibration(fit, steps.size(), spreads);
   }
   warn_of_spread(spreads);
   return {};
