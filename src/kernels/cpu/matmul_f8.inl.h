@@ -3,7 +3,7 @@
 // value, subnormal ones included, and a processor turns those into floats as fast as others: no
 // denormal float is ever multiplied.
 //
-// Some inputs at a time are summed (F8Panel::kRunInputs), and their sum is scaled: for few rows and
+// Some inputs at a time are summed (kF8RunInputs), and their sum is scaled: for few rows and
 // for many the same ones, so that bits do not depend on the number of rows.
 #pragma once
 
@@ -20,15 +20,13 @@ namespace {
 inline constexpr std::int64_t kF8Inputs = 4;
 inline constexpr std::int64_t kF8Line = kF8Inputs * kPanelOutputs;
 
-// Of a run at most: what a piece of FloatProduct has room for.
-inline constexpr std::int64_t kF8RunInputs = 320;
+// Of a run at most: those of a block. Four panels of them stay in the L1 cache as lines of floats.
+inline constexpr std::int64_t kF8RunInputs = 128;
 
 template <WeightLayout kLayout>
 struct F8Panel {
   static constexpr GroupLayout kForm = group_layout(kLayout);
   static constexpr bool kSharesScales = kForm.span == ScaleSpan::kPanelBlocks;
-  // A block has 128 inputs, and so is the number of all a multiple of it.
-  static constexpr std::int64_t kRunInputs = kSharesScales ? 128 : kF8RunInputs;
 
   // Where the codes of a run begin, from the begin of the panel.
   [[gnu::always_inline]] static std::int64_t codes_offset(std::int64_t input) {
@@ -152,7 +150,7 @@ struct F8Block {
   template <int R, int N>
   static void run(const MatmulPanels& args, std::int64_t output) {
     const WeightStreams<V, N> streams(args, output);
-    const std::int64_t run_inputs = equal_pieces(args.inputs, Panel::kRunInputs);
+    const std::int64_t run_inputs = equal_pieces(args.inputs, kF8RunInputs);
     F sums[R][N];
     clear<V>(sums);
     for (std::int64_t begin = 0; begin < args.inputs; begin += run_inputs) {
@@ -206,9 +204,9 @@ struct F8Pieces {
   using Panel = F8Panel<kLayout>;
   using Product = F8Product<V, Terms>;
   using Piece = typename Product::Piece;
-  static constexpr std::int64_t kInputs = Panel::kRunInputs;
+  static constexpr std::int64_t kInputs = kF8RunInputs;
   static constexpr bool kScalesOutputs = false;
-  static_assert(kInputs <= kF8RunInputs);
+  static_assert(kInputs <= Terms::Lines::kInputs);
 
   static void expand(const MatmulPanels& /*args*/, const std::uint8_t* panel, std::int64_t begin,
                      std::int64_t end, Piece& piece) {
