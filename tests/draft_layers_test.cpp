@@ -3,59 +3,23 @@
 // by one and several at once, with right drafts and wrong ones. And what cannot draft is refused.
 #include <algorithm>
 #include <fstream>
-#include <numeric>
+#include <map>
+#include <set>
 
+#include <boost/json/value_from.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
-#include "draft/token_tree.h"
-#include "engine/draft_model_parts.h"
-#include "kernels/cpu_device.h"
+#include "support/draft_steps.h"
 #include "support/test_models.h"
+#include "weights/safetensors.h"
 #include "weights/temp_folder.h"
 
 namespace quire::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr RequestId kId = 7;
-
-struct Golden {
-  std::vector<TokenId> token_ids;
-  std::size_t num_prompt = 0;
-  // Of each position after the prompt: a chain, or two choices of each head.
-  std::vector<std::vector<TokenId>> guesses;
-};
-
-// One after the other, where they are lists of lists.
-std::vector<TokenId> ids_of(const json::value& list) {
-  std::vector<TokenId> ids;
-  for (const json::value& id : list.as_array()) {
-    const std::vector<TokenId> parts =
-        id.is_array() ? ids_of(id) : std::vector{id.to_number<TokenId>()};
-    ids.insert(ids.end(), parts.begin(), parts.end());
-  }
-  return ids;
-}
-
-Golden read_golden(const std::string& name) {
-  const json::value file = read_json_file(family_golden(name, "drafts.json"), 1U << 20).value();
-  Golden golden;
-  golden.token_ids = ids_of(file.as_object().at("token_ids"));
-  golden.num_prompt = file.as_object().at("num_prompt").to_number<std::size_t>();
-  for (const json::value& chain : file.as_object().at("guesses").as_array()) {
-    golden.guesses.push_back(ids_of(chain));
-  }
-  return golden;
-}
-
-struct Kind {
-  std::string name;
-  std::string model;
-  SpeculativeConfig speculation;
-};
 
 std::vector<Kind> kinds() {
   const SpeculativeConfig mtp = {.method = SpeculativeMethod::kMtp, .num_speculative_tokens = 8};
@@ -68,11 +32,12 @@ std::vector<Kind> kinds() {
                  {.method = SpeculativeMethod::kEagle,
                   .num_speculative_tokens = 8,
                   .model = family_model("llama_eagle", "hf")}});
+  all.push_back({"llama_eagle3",
+                 family_model("llama", "hf"),
+                 {.method = SpeculativeMethod::kEagle3,
+                  .num_speculative_tokens = 8,
+                  .model = family_model("llama_eagle3", "hf")}});
   return all;
-}
-
-std::vector<std::int32_t> tree_of(const char* text) {
-  return parse_token_tree(json::value(text), "tree").value();
 }
 
 // All choices of four heads, but not on every path.
@@ -92,150 +57,6 @@ std::vector<Kind> medusa_kinds() {
   return all;
 }
 
-ModelRunnerConfig runner_config(std::int64_t max_num_batched_tokens, StateRows states) {
-  ModelRunnerConfig config;
-  config.num_blocks = 64;
-  config.max_num_batched_tokens = max_num_batched_tokens;
-  config.max_num_seqs = 4;
-  config.max_sampled_rows = 8;
-  config.max_model_len = 128;
-  config.kv_cache_dtype = DType::kF32;
-  config.activation_mode = ActivationMode::kFloat32;
-  config.states = states;
-  return config;
-}
-
-// A model and what drafts for it, step by step, with one request.
-class Steps {
- public:
-  // `draft_rows`: of a step of the layers.
-  Steps(const Kind& kind, const Golden& golden, std::int64_t draft_rows = 64)
-      : golden_(golden), device_(1, op_table(choose_level().value())) {
-    EngineArgs args;
-    args.model = kind.model;
-    args.speculation = kind.speculation;
-    const ModelBundle bundle = open_model(kind.model, {}).value();
-    auto draft = open_draft_model(args, bundle);
-    EXPECT_TRUE(draft.ok()) << draft.status().to_string();
-    model_ = Model::load(bundle.spec, *bundle.weights, 128, device_, {}).value();
-    runner_ = ModelRunner::create(*model_, device_, runner_config(96, StateRows::kFinal)).value();
-    const DraftSizes sizes = {.runner = runner_config(draft_rows, StateRows::kLast),
-                              .kv_groups = {KvGroup{}}};
-    drafter_ =
-        load_draft_model(**draft, sizes, kind.speculation.token_tree, *model_, device_).value();
-    SamplingParams params;
-    params.temperature = 0;
-    params.ignore_eos = true;
-    params_ = std::make_shared<const SamplingParams>(params);
-    EXPECT_TRUE(drafter_->begin({.id = kId,
-                                 .max_tokens = 128,
-                                 .num_prompt_tokens = static_cast<std::int32_t>(golden.num_prompt),
-                                 .sampling_params = params_}));
-  }
-
-  std::size_t num_known() const { return known_.size(); }
-
-  // Computes the prompt's tokens up to `end`, whether the drafter sees that or not.
-  void read_prompt(std::size_t end, bool seen = true) {
-    known_.assign(golden_.token_ids.begin(),
-                  golden_.token_ids.begin() + static_cast<std::ptrdiff_t>(golden_.num_prompt));
-    step(end, {}, seen);
-  }
-
-  // Computes the last known token, and guesses behind it.
-  void decode(const std::vector<TokenId>& drafts = {}) { step(known_.size(), drafts, true); }
-
-  std::vector<TokenId> guess(std::int32_t most) {
-    Draft draft;
-    const DraftWish wish = {.request_id = kId, .tokens = known_, .most = most, .draft = &draft};
-    drafter_->draft({&wish, 1});
-    return draft.tokens;
-  }
-
-  // The tree that is wished for.
-  Draft guess_tree(const std::vector<std::int32_t>& parents) {
-    Draft draft;
-    const DraftWish wish = {.request_id = kId,
-                            .tokens = known_,
-                            .most = static_cast<std::int32_t>(parents.size()),
-                            .draft = &draft,
-                            .parents = parents};
-    drafter_->draft({&wish, 1});
-    return draft;
-  }
-  // Each choice of two for a place, as the reference has them.
-  void expect_tree(const std::vector<std::int32_t>& parents) {
-    const std::vector<TokenId>& all = golden_.guesses.at(known_.size() - golden_.num_prompt - 1);
-    const auto count = static_cast<std::int32_t>(parents.size());
-    const GuessPlaces places = places_of(parents, count);
-    std::vector<TokenId> expected;
-    for (std::size_t i = 0; i < parents.size(); ++i) {
-      expected.push_back(all[static_cast<std::size_t>(2 * places[i].depth + places[i].choice)]);
-    }
-    const Draft draft = guess_tree(parents);
-    EXPECT_EQ(draft.tokens, expected) << "after " << known_.size() << " tokens";
-    EXPECT_EQ(draft.parents, parents);
-  }
-
-  // The next `count` tokens, as the reference has them.
-  std::vector<TokenId> next(std::size_t count) const {
-    const auto begin = golden_.token_ids.begin() + static_cast<std::ptrdiff_t>(known_.size());
-    return {begin, begin + static_cast<std::ptrdiff_t>(count)};
-  }
-
-  void expect_guesses(std::int32_t most) {
-    const std::vector<TokenId>& all = golden_.guesses.at(known_.size() - golden_.num_prompt - 1);
-    EXPECT_THAT(guess(most), ::testing::ElementsAreArray(all.begin(), all.begin() + most))
-        << "after " << known_.size() << " tokens";
-  }
-
- private:
-  void step(std::size_t end, const std::vector<TokenId>& drafts, bool seen) {
-    SchedulerOutput plan;
-    if (num_computed_ == 0) {
-      plan.new_requests.push_back({.request_id = kId,
-                                   .num_tokens = static_cast<std::int32_t>(known_.size()),
-                                   .num_prompt_tokens = static_cast<std::int32_t>(known_.size()),
-                                   .sampling_params = params_,
-                                   .num_blocks = 8});
-      plan.new_token_ids = known_;
-      plan.new_block_ids.resize(8);
-      std::iota(plan.new_block_ids.begin(), plan.new_block_ids.end(), 0);
-    }
-    plan.draft_token_ids = drafts;
-    for (std::size_t i = 0; i < drafts.size(); ++i) {
-      plan.draft_parents.push_back(static_cast<std::int32_t>(i) - 1);
-    }
-    plan.scheduled.push_back(
-        {.request_id = kId,
-         .num_computed_tokens = static_cast<std::int32_t>(num_computed_),
-         .num_scheduled_tokens = static_cast<std::int32_t>(end - num_computed_ + drafts.size()),
-         .use = end == known_.size() ? RowUse::kTokens : RowUse::kNothing,
-         .num_drafts = static_cast<std::int32_t>(drafts.size())});
-    plan.total_num_scheduled_tokens = plan.scheduled[0].num_scheduled_tokens;
-    drafter_->read(kId, known_);
-    ModelRunnerOutput result;
-    ASSERT_TRUE(runner_->forward(plan, result).ok());
-    ASSERT_TRUE(runner_->sample({}, result).ok());
-    num_computed_ = end;
-    for (const SampledToken& token : result.sampled) {
-      EXPECT_EQ(token.token_id, golden_.token_ids[known_.size()]);
-      known_.push_back(token.token_id);
-    }
-    if (!result.sampled.empty()) num_computed_ = known_.size() - 1;
-    if (seen) drafter_->computed(plan, result);
-  }
-
-  const Golden& golden_;
-  CpuDevice device_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<ModelRunner> runner_;
-  std::unique_ptr<Drafter> drafter_;
-  std::shared_ptr<const SamplingParams> params_;
-  std::vector<TokenId> known_;
-  std::size_t num_computed_ = 0;
-};
-
 TEST(DraftLayers, GuessAsTheReferenceOneByOne) {
   for (const Kind& kind : kinds()) {
     SCOPED_TRACE(kind.name);
@@ -246,6 +67,29 @@ TEST(DraftLayers, GuessAsTheReferenceOneByOne) {
     for (std::size_t i = 1; i < golden.guesses.size(); ++i) {
       steps.decode();
       steps.expect_guesses(static_cast<std::int32_t>(1 + i % 5));
+    }
+  }
+}
+
+// Further choices beside the chain: what else was probable there.
+TEST(DraftLayers, TreesHaveTheChainAndOtherChoices) {
+  for (Kind kind : kinds()) {
+    SCOPED_TRACE(kind.name);
+    const Golden golden = read_golden(kind.name);
+    kind.speculation.token_tree = tree_of("[(0,), (0, 0), (1,), (0, 0, 0), (0, 1), (2,)]");
+    Steps steps(kind, golden);
+    steps.read_prompt(golden.num_prompt);
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Draft draft = steps.guess_tree(kind.speculation.token_tree);
+      ASSERT_EQ(draft.parents, kind.speculation.token_tree);
+      const std::vector<TokenId>& chain = golden.guesses.at(i);
+      EXPECT_EQ(draft.tokens[0], chain[0]);
+      EXPECT_EQ(draft.tokens[1], chain[1]);
+      EXPECT_EQ(draft.tokens[3], chain[2]);
+      EXPECT_THAT((std::set<TokenId>{draft.tokens[0], draft.tokens[2], draft.tokens[5]}),
+                  ::testing::SizeIs(3));
+      EXPECT_NE(draft.tokens[4], chain[1]);
+      steps.decode();
     }
   }
 }
@@ -313,6 +157,77 @@ TEST(Medusa, HeadsGuessAsTheReference) {
   }
 }
 
+// The tensors of a checkpoint, each as dtype, shape and bytes, in one file.
+struct WrittenTensor {
+  std::string dtype;
+  std::vector<std::int64_t> shape;
+  std::string data;
+};
+void write_safetensors(const std::filesystem::path& path,
+                       const std::map<std::string, WrittenTensor>& tensors) {
+  json::object header;
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const std::size_t begin = data.size();
+    data += tensor.data;
+    header[name] = {{"dtype", tensor.dtype},
+                    {"shape", json::value_from(tensor.shape)},
+                    {"data_offsets", {begin, data.size()}}};
+  }
+  const std::string text = json::serialize(header);
+  const std::uint64_t length = text.size();
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(&length), sizeof(length));
+  file << text << data;
+}
+
+// EAGLE-3's layer with a vocabulary of the even tokens alone, as published checkpoints have it.
+void reduce_vocabulary(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::map<std::string, WrittenTensor> tensors;
+  const auto source = open_safetensors(from).value();
+  for (const TensorInfo& tensor : source->tensors()) {
+    tensors[tensor.name] = {"BF16", tensor.shape,
+                            std::string(tensor.data.begin(), tensor.data.end())};
+  }
+  WrittenTensor& head = tensors["lm_head.weight"];
+  const std::size_t row = head.data.size() / static_cast<std::size_t>(head.shape[0]);
+  WrittenTensor offsets = {"I64", {head.shape[0] / 2}, {}};
+  WrittenTensor known = {"BOOL", {head.shape[0]}, {}};
+  std::string rows;
+  for (std::int64_t token = 0; token < head.shape[0]; ++token) {
+    const bool even = token % 2 == 0;
+    known.data.push_back(even ? 1 : 0);
+    if (!even) continue;
+    rows += head.data.substr(static_cast<std::size_t>(token) * row, row);
+    const std::int64_t offset = token - token / 2;
+    offsets.data.append(reinterpret_cast<const char*>(&offset), sizeof(offset));
+  }
+  head.shape[0] /= 2;
+  head.data = rows;
+  tensors["d2t"] = offsets;
+  tensors["t2d"] = known;
+  tensors["embed_tokens.weight"] = {"BF16", {1, 1}, "12"};  // not read
+  write_safetensors(to / "model.safetensors", tensors);
+  json::value config = read_json_file(from / "config.json", 1U << 20).value();
+  config.as_object()["draft_vocab_size"] = head.shape[0];
+  std::ofstream(to / "config.json") << json::serialize(config);
+}
+
+TEST(DraftLayers, AReducedVocabularyIsMapped) {
+  const testing::TempFolder folder;
+  reduce_vocabulary(family_model("llama_eagle3", "hf"), folder.path());
+  const Golden golden = read_golden("llama_eagle3", "guesses_even");
+  Steps steps(
+      {"reduced",
+       family_model("llama", "hf"),
+       {.method = SpeculativeMethod::kEagle3, .num_speculative_tokens = 8, .model = folder.path()}},
+      golden);
+  steps.read_prompt(golden.num_prompt);
+  steps.expect_guesses(5);
+  steps.decode(steps.next(2));
+  steps.expect_guesses(5);
+}
+
 Status status_of(const std::string& model, const SpeculativeConfig& speculation) {
   EngineArgs args;
   args.model = model;
@@ -346,19 +261,6 @@ TEST(DraftLayers, WhatCannotDraftIsRefused) {
   EXPECT_THAT(sizes.message(), HasSubstr("that of the model"));
 }
 
-TEST(DraftLayers, Eagle3IsRefusedByName) {
-  const testing::TempFolder folder;
-  std::filesystem::copy(family_model("llama_eagle", "hf"), folder.path());
-  json::value config = read_json_file(folder.path() / "config.json", 1U << 20).value();
-  config.as_object()["architectures"] = json::array({"LlamaForCausalLMEagle3"});
-  std::ofstream(folder.path() / "config.json") << json::serialize(config);
-  const Status status = status_of(
-      family_model("llama", "hf"),
-      {.method = SpeculativeMethod::kEagle, .num_speculative_tokens = 2, .model = folder.path()});
-  EXPECT_EQ(status.code(), StatusCode::kUnimplemented);
-  EXPECT_THAT(status.message(), HasSubstr("EAGLE-3"));
-}
-
 // A copy of a family's folder whose config.json says otherwise.
 class ChangedFolder {
  public:
@@ -370,7 +272,12 @@ class ChangedFolder {
   }
   std::filesystem::path path(const char* file) const { return folder_.path() / file; }
 
-  Status status(const std::string& model) const {
+  Status status(const std::string& model,
+                SpeculativeMethod method = SpeculativeMethod::kMedusa) const {
+    if (method != SpeculativeMethod::kMedusa) {
+      return status_of(model,
+                       {.method = method, .num_speculative_tokens = 2, .model = folder_.path()});
+    }
     return status_of(model, {.method = SpeculativeMethod::kMedusa,
                              .num_speculative_tokens = 2,
                              .model = folder_.path(),
@@ -380,6 +287,37 @@ class ChangedFolder {
  private:
   testing::TempFolder folder_;
 };
+
+TEST(DraftLayers, LayersOfAnotherModelAreRefused) {
+  const auto expect = [](const json::object& changes, StatusCode code, const char* what,
+                         const std::string& model = family_model("llama", "hf")) {
+    const Status status =
+        ChangedFolder("llama_eagle3", changes).status(model, SpeculativeMethod::kEagle3);
+    EXPECT_EQ(status.code(), code) << status.to_string();
+    EXPECT_THAT(status.message(), HasSubstr(what));
+    EXPECT_THAT(status.message(), HasSubstr("method \"eagle3\""));
+  };
+  EXPECT_TRUE(ChangedFolder("llama_eagle3", {})
+                  .status(family_model("llama", "hf"), SpeculativeMethod::kEagle3)
+                  .ok());
+  expect({}, StatusCode::kConfig, "that of the model", tiny_llama("hf"));
+  expect({{"vocab_size", 1000}}, StatusCode::kConfig, "vocab_size is 1000, that of the model 128");
+  expect({{"draft_vocab_size", 64}}, StatusCode::kBadModel, "lm_head.weight has shape [128, 32]");
+  expect({{"draft_vocab_size", 129}}, StatusCode::kBadModel, "draft_vocab_size is 129");
+  expect({{"num_hidden_layers", 2}}, StatusCode::kUnimplemented, "2 layers");
+  expect({{"architectures", {"Eagle3Speculator"}}}, StatusCode::kUnimplemented,
+         "\"Eagle3Speculator\" is not supported as EAGLE-3");
+  expect({{"eagle_aux_hidden_state_layer_ids", {0, 1, 3}}}, StatusCode::kConfig,
+         "before the layers 0, 1, 3; the model has 2");
+  expect({{"eagle_aux_hidden_state_layer_ids", {0, 1}}}, StatusCode::kBadModel,
+         "fc.weight has shape [32, 96]");
+  expect({{"eagle_aux_hidden_state_layer_ids", {0, "1"}}}, StatusCode::kBadModel,
+         "eagle_aux_hidden_state_layer_ids");
+  const Status first = ChangedFolder("llama_eagle", {{"architectures", {"LlamaForCausalLMEagle3"}}})
+                           .status(family_model("llama", "hf"), SpeculativeMethod::kEagle);
+  EXPECT_EQ(first.code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(first.message(), HasSubstr("method \"eagle3\""));
+}
 
 TEST(Medusa, HeadsOfAnotherModelAreRefused) {
   const std::string llama = family_model("llama", "hf");

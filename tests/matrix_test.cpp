@@ -380,7 +380,7 @@ TEST_P(FamilyMatrix, SameTokens) {
   check_small(family_model(GetParam(), "hf"), keeps_states(GetParam()));
 }
 
-// What drafts from the model's states: MTP, EAGLE, and Medusa's heads, which guess trees.
+// What drafts from the model's states: MTP, EAGLE, EAGLE-3, and Medusa's heads, which guess trees.
 class DraftMatrix : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DraftMatrix, SameTokens) {
@@ -389,12 +389,19 @@ TEST_P(DraftMatrix, SameTokens) {
                    .prompts = longer_and_longer(12)};
   corpus.drafter = family_model("llama_" + method, "hf");
   corpus.max_tokens = 40;
-  const std::string model = method == "mtp" ? "" : R"("model": "m", )";
-  check_matrix(corpus, settings_that_draft(R"({"method": ")" + method + R"(", )" + model +
-                                           R"("num_speculative_tokens": 8})"));
+  const std::string config =
+      R"({"method": ")" + method + R"(", )" + (method == "mtp" ? "" : R"("model": "m", )");
+  std::vector<Setting> settings = settings_that_draft(config + R"("num_speculative_tokens": 8})");
+  for (Setting& setting : settings) {
+    if (setting.drafts.value_or(0) < 5) continue;  // these guess trees
+    setting.speculation = config + R"("speculative_token_tree":
+        "[(0,), (0, 0), (1,), (0, 0, 0), (0, 1), (2,), (0, 0, 1), (0, 0, 0, 0)]"})";
+  }
+  check_matrix(corpus, settings);
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, DraftMatrix, ::testing::Values("mtp", "eagle", "medusa"),
+INSTANTIATE_TEST_SUITE_P(Methods, DraftMatrix,
+                         ::testing::Values("mtp", "eagle", "eagle3", "medusa"),
                          [](const auto& param) { return std::string(param.param); });
 
 // In GGUF they come in other tensors: the two parts of what latents are made into, experts with

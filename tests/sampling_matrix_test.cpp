@@ -209,7 +209,7 @@ TEST_P(SamplingOfDrafts, EverySettingGivesTheSameTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, SamplingOfDrafts,
-                         testing::Values("draft_model", "mtp", "eagle", "medusa"),
+                         testing::Values("draft_model", "mtp", "eagle", "eagle3", "medusa"),
                          [](const auto& param) { return std::string(param.param); });
 
 std::string model_name(const testing::TestParamInfo<std::string>& info) {

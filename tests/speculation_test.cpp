@@ -200,6 +200,9 @@ TEST(Speculation, LayersThatDraftChangeNoOutput) {
   const SpeculativeConfig eagle = {.method = SpeculativeMethod::kEagle,
                                    .num_speculative_tokens = 8,
                                    .model = family_model("llama_eagle", "hf")};
+  SpeculativeConfig eagle3 = eagle;
+  eagle3.method = SpeculativeMethod::kEagle3;
+  eagle3.model = family_model("llama_eagle3", "hf");
   SpeculativeConfig medusa = config_of(R"({"method": "medusa", "model": "heads",
                                            "num_speculative_tokens": 12})");
   medusa.model = family_model("llama_medusa", "hf");
@@ -207,6 +210,7 @@ TEST(Speculation, LayersThatDraftChangeNoOutput) {
            {family_model("glm4_moe_mtp", "hf"), mtp},
            {family_model("deepseek_v3_mtp", "hf"), mtp},
            {family_model("llama", "hf"), eagle},
+           {family_model("llama", "hf"), eagle3},
            {family_model("llama", "hf"), medusa}}) {
     const auto plain = make_engine(std::nullopt, model);
     ASSERT_TRUE(plain.ok()) << plain.status().to_string();

@@ -3,13 +3,15 @@
 glm4_moe_mtp, deepseek_v3_mtp  the family's checkpoint and a layer behind its last, as DeepSeek-V3 and
                                GLM-4.5 are published (model.layers.N.{eh_proj,enorm,hnorm,shared_head})
 llama_eagle                    EAGLE's layer for the family llama (fc, layers.0, no norms around it)
+llama_eagle3                   EAGLE-3's layer for it (fc, midlayer, norm, lm_head), which reads states of three layers
 llama_medusa                   Medusa's heads for the family llama, in FasterDecoding's layout (0.0.linear, 0.2)
 llama_medusa_vllm              the same in vLLM's layout (blocks.0.layers.0, lm_heads.0)
 
 NAME/hf/config.json, weights.json  as of the families (families.py)
 NAME/drafts.json                   token ids, which the model continues greedily after the first `num_prompt`,
                                    and of each position from there on the guesses at what follows; of Medusa
-                                   the best two choices of each head
+                                   the best two choices of each head, of EAGLE-3 also the guesses of a vocabulary
+                                   of the even tokens alone (guesses_even)
 
 The reference is the family's own class with one layer, which is given the joined inputs as embeddings.
 Run families.py before.
@@ -33,6 +35,7 @@ from family_common import BOS, COMMON, HIDDEN, VOCAB
 FOLDER = DATA / "families"
 NUM_PROMPT, NUM_MORE, NUM_GUESSES = 80, 12, 5
 MEDUSA_HEADS, MEDUSA_LAYERS = 4, 2
+INNER_LAYERS = [0, 1, 2]  # of the family's few
 MATRIX, NORM = (0.25, 0.0), (0.1, 1.0)
 # A layer that says something else for each state: what joins has most of the weight.
 JOINS = (0.4, 0.0)
@@ -136,6 +139,22 @@ class Eagle:
         return out.reshape(-1, HIDDEN), self.reference.lm_head(out)[0]
 
 
+def eagle3_tensors():
+    config = {**COMMON, "architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
+              "hidden_act": "silu", "dtype": "bfloat16", "tie_word_embeddings": False, "rope_theta": 10000.0,
+              "intermediate_size": 48, "draft_vocab_size": VOCAB,
+              "eagle_aux_hidden_state_layer_ids": INNER_LAYERS}
+    shapes = {"self_attn.q_proj": [32, 64], "self_attn.k_proj": [16, 64], "self_attn.v_proj": [16, 64],
+              "self_attn.o_proj": [32, 32], "mlp.gate_proj": [48, 32], "mlp.up_proj": [48, 32],
+              "mlp.down_proj": [32, 48]}
+    tensors = [entry(f"midlayer.{name}.weight", shape, MATRIX) for name, shape in shapes.items()]
+    tensors += [entry(f"midlayer.{name}.weight", [HIDDEN], NORM)
+                for name in ("input_layernorm", "hidden_norm", "post_attention_layernorm")]
+    tensors += [entry("fc.weight", [HIDDEN, 3 * HIDDEN], JOINS), entry("norm.weight", [HIDDEN], NORM),
+                entry("lm_head.weight", [VOCAB, HIDDEN], MATRIX)]
+    return config, tensors
+
+
 def medusa_tensors(vllm):
     """Heads of two residual blocks each; vLLM's have no biases."""
     config = {"num_heads": MEDUSA_HEADS, "num_hidden_layers": MEDUSA_LAYERS, "hidden_size": HIDDEN,
@@ -153,6 +172,47 @@ def medusa_tensors(vllm):
         output = f"lm_heads.{head}.weight" if vllm else f"{head}.{MEDUSA_LAYERS}.weight"
         tensors.append(entry(output, [VOCAB, HIDDEN], MATRIX))
     return config, tensors
+
+
+class Eagle3:
+    """x = fc(states of three layers); x += attention([norm(embedding), norm(x)]); x += mlp(norm(x)); head(norm(x))."""
+
+    def __init__(self, config, weights, model, step=1):
+        weights = {name: value.float() for name, value in weights.items()}
+        changed = transformers.LlamaConfig(**{**config, "head_dim": config.get("head_dim")})
+        self.layer = transformers.models.llama.modeling_llama.LlamaDecoderLayer(changed, 0)
+        for name in "qkv":
+            matrix = weights[f"midlayer.self_attn.{name}_proj.weight"]
+            setattr(self.layer.self_attn, f"{name}_proj", torch.nn.Linear(*reversed(matrix.shape), bias=False))
+        own = {name.removeprefix("midlayer."): value for name, value in weights.items() if "midlayer" in name}
+        self.hidden_norm = own.pop("hidden_norm.weight")
+        self.layer.load_state_dict(own)
+        self.rotary = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(changed)
+        self.weights, self.model, self.step, self.epsilon = weights, model, step, config["rms_norm_eps"]
+
+    def normed(self, x, weight):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.epsilon) * weight
+
+    def states(self, token_ids):
+        ids = torch.tensor([token_ids])
+        given = [self.model.model.embed_tokens(ids)]  # as they enter each layer, and what the last one gives
+        hooks = [layer.register_forward_hook(lambda module, args, out: given.append(out))
+                 for layer in self.model.model.layers]
+        self.model.model(ids)
+        for hook in hooks:
+            hook.remove()
+        return torch.cat([given[layer].reshape(-1, HIDDEN) for layer in INNER_LAYERS], -1) @ self.weights["fc.weight"].T
+
+    def run(self, token_ids, states):
+        embeddings = self.model.model.embed_tokens(torch.tensor([token_ids]))
+        x = states[None]
+        read = torch.cat([self.layer.input_layernorm(embeddings), self.normed(x, self.hidden_norm)], -1)
+        angles = self.rotary(x, torch.arange(len(token_ids))[None])
+        x = x + self.layer.self_attn(read, position_embeddings=angles, attention_mask=None)[0]
+        x = x + self.layer.mlp(self.layer.post_attention_layernorm(x))
+        logits = self.normed(x, self.weights["norm.weight"])[0] @ self.weights["lm_head.weight"].T
+        logits[:, torch.arange(VOCAB) % self.step != 0] = -1e9
+        return x[0], logits
 
 
 class Medusa:
@@ -196,8 +256,8 @@ def guesses(drafter, token_ids, states):
 
 
 @torch.inference_mode()
-def make_drafts(model, drafter):
-    """Tokens where nothing hangs by a rounding."""
+def make_drafts(model, drafter, **others):
+    """Tokens where nothing hangs by a rounding; the same of `others`, under their names."""
     for seed in range(2000):
         random = np.random.default_rng(seed)
         prompt = [BOS] + random.integers(3, VOCAB, NUM_PROMPT - 1).tolist()
@@ -206,14 +266,16 @@ def make_drafts(model, drafter):
         if min(gaps) < 2e-3:
             continue
         tokens = prompt + continuation["tokens"]
-        states = model.model(torch.tensor([tokens])).last_hidden_state[0]
-        found = [guesses(drafter, tokens[:count], states) for count in range(NUM_PROMPT + 1, len(tokens) + 1)]
-        chains = [chain for chain, _ in found]
-        if min(gap for _, gap in found) < 2e-3:
+        all_chains, least = {}, 1e9
+        for name, each in {"guesses": drafter, **others}.items():
+            states = (each.states(tokens) if isinstance(each, Eagle3) else
+                      model.model(torch.tensor([tokens])).last_hidden_state[0])
+            found = [guesses(each, tokens[:count], states) for count in range(NUM_PROMPT + 1, len(tokens) + 1)]
+            all_chains[name] = [chain for chain, _ in found]
+            least = min([least, *[gap for _, gap in found]])
+        if least < 2e-3 or len(set(np.array(all_chains["guesses"]).ravel().tolist())) < 8:
             continue
-        if len(set(np.array(chains).ravel().tolist())) < 8:
-            continue
-        return {**versions(), "token_ids": tokens, "num_prompt": NUM_PROMPT, "guesses": chains}
+        return {**versions(), "token_ids": tokens, "num_prompt": NUM_PROMPT, **all_chains}
     raise SystemExit("everything hangs by a rounding")
 
 
@@ -245,6 +307,11 @@ def main():
         assert AutoConfig.from_pretrained(llama).hidden_size == HIDDEN
         write_json(FOLDER / "llama_eagle" / "drafts.json",
                    make_drafts(model, Eagle(scratch, config, weights, model)))
+        config, tensors = eagle3_tensors()
+        weights = write_checkpoint("llama_eagle3", config, tensors, scratch)
+        write_json(FOLDER / "llama_eagle3" / "drafts.json",
+                   make_drafts(model, Eagle3(config, weights, model),
+                               guesses_even=Eagle3(config, weights, model, step=2)))
         for name, vllm in (("llama_medusa", False), ("llama_medusa_vllm", True)):
             weights = write_checkpoint(name, *medusa_tensors(vllm), scratch)
             write_json(FOLDER / name / "drafts.json", make_drafts(model, Medusa(weights, vllm)))

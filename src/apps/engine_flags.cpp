@@ -50,7 +50,7 @@ void add_speculation(CLI::App& app, EngineArgs& args, const std::string& group) 
          },
          "Guess tokens ahead where that is faster, without changing any output. A JSON object: "
          "method \"ngram\" (find the last tokens in prompt and output), \"suffix\", "
-         "\"draft_model\", \"eagle\" or \"medusa\" (with its model) or \"mtp\", "
+         "\"draft_model\", \"eagle\", \"eagle3\" or \"medusa\" (with its model) or \"mtp\", "
          "num_speculative_tokens, speculative_token_tree, prompt_lookup_min and "
          "prompt_lookup_max (docs/speculation.md)")
       ->type_name("JSON")

@@ -40,20 +40,21 @@ struct Method {
   }
 };
 constexpr std::string_view kTreeKey = "speculative_token_tree";
-constexpr std::array<Method, 6> kMethods = {{
+constexpr std::array<Method, 7> kMethods = {{
     {SpeculativeMethod::kNgram, "ngram", {"prompt_lookup_", ""}},
     {SpeculativeMethod::kSuffix, "suffix", {"suffix_decoding_", ""}},
-    {SpeculativeMethod::kDraftModel, "draft_model", {"model", ""}},
-    {SpeculativeMethod::kMtp, "mtp", {"", ""}},
-    {SpeculativeMethod::kEagle, "eagle", {"model", ""}},
+    {SpeculativeMethod::kDraftModel, "draft_model", {"model", kTreeKey}},
+    {SpeculativeMethod::kMtp, "mtp", {"", kTreeKey}},
+    {SpeculativeMethod::kEagle, "eagle", {"model", kTreeKey}},
+    {SpeculativeMethod::kEagle3, "eagle3", {"model", kTreeKey}},
     {SpeculativeMethod::kMedusa, "medusa", {"model", kTreeKey}},
 }};
 constexpr std::string_view kUseOneOf =
     "use \"ngram\" or \"suffix\", which look up what was said before, \"draft_model\", \"eagle\", "
-    "\"medusa\" or \"mtp\"";
+    "\"eagle3\", \"medusa\" or \"mtp\"";
 
 // vLLM's methods that need layers made for the model that they draft for.
-constexpr std::array<std::string_view, 4> kMethodsOfHeads = {"eagle3", "mlp_speculator", "dflash",
+constexpr std::array<std::string_view, 3> kMethodsOfHeads = {"mlp_speculator", "dflash",
                                                              "qwen3_next_mtp"};
 // Its names for MTP by family, which it has given up for one.
 constexpr std::array<std::string_view, 2> kMtpNames = {"deepseek_mtp", "glm4_moe_mtp"};
@@ -155,11 +156,20 @@ Status read_model(const JsonReader& reader, SpeculativeConfig& config) {
 }
 
 // Medusa's heads guess each place apart, so that further choices cost no more than their rows.
+// Those that guess from what they have guessed go on behind their first choices alone: to continue
+// another one would be a row of the drafter's more.
 Status read_tree(const JsonReader& reader, SpeculativeConfig& config) {
   if (const json::value* const tree = reader.find(kTreeKey)) {
     QUIRE_ASSIGN_OR_RETURN(config.token_tree,
                            parse_token_tree(*tree, fmt::format("{}: {}", kFlag, kTreeKey)));
     config.num_speculative_tokens = static_cast<std::int32_t>(config.token_tree.size());
+    if (config.method != SpeculativeMethod::kMedusa &&
+        !continues_first_choices(config.token_tree)) {
+      return Status::unimplemented(
+          fmt::format("{}: {}: method \"{}\" continues first choices alone", kFlag, kTreeKey,
+                      method_of(config.method).name),
+          "let each path be of zeros but for its last choice: [(0,), (1,), (0, 0), (0, 1)]");
+    }
   } else if (config.method == SpeculativeMethod::kMedusa) {
     config.token_tree = likely_token_tree(kMaxTreeDrafts);
   }
@@ -217,9 +227,9 @@ std::string SpeculativeConfig::to_text() const {
   if (method == SpeculativeMethod::kNgram) {
     return text + fmt::format(", after matches of {} to {}", prompt_lookup_min, prompt_lookup_max);
   }
-  if (method == SpeculativeMethod::kMtp) return text + ", by the checkpoint's own layer";
-  if (!model.empty()) {
-    text += fmt::format(", by {}", printable(model));
+  if (computes()) {
+    text += method == SpeculativeMethod::kMtp ? ", by the checkpoint's own layer"
+                                              : fmt::format(", by {}", printable(model));
     if (max_draft_paths() > 1) text += fmt::format(", on up to {} paths", max_draft_paths());
     return text;
   }

@@ -11,7 +11,15 @@
 
 namespace quire {
 
-enum class SpeculativeMethod : std::uint8_t { kNgram, kSuffix, kDraftModel, kMtp, kEagle, kMedusa };
+enum class SpeculativeMethod : std::uint8_t {
+  kNgram,
+  kSuffix,
+  kDraftModel,
+  kMtp,
+  kEagle,
+  kMedusa,
+  kEagle3
+};
 
 struct SpeculativeConfig {
   static constexpr std::int32_t kMaxTokens = 32;  // drafts of a request in one step
@@ -21,7 +29,7 @@ struct SpeculativeConfig {
 
   SpeculativeMethod method = SpeculativeMethod::kNgram;
   std::int32_t num_speculative_tokens = 0;  // in [1, kMaxTokens]
-  std::string model = {};  // draft_model, eagle, medusa: where it lies, as EngineArgs::model
+  std::string model = {};  // of methods with one: where it lies, as EngineArgs::model
   // Of methods that compute: the tree whose guesses are made as far as they are worth it
   // (draft/token_tree.h), its parents as DraftTreeView's; empty: chains.
   std::vector<std::int32_t> token_tree = {};

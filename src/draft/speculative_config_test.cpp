@@ -41,7 +41,7 @@ TEST(SpeculativeConfig, NamesAndDefaultsAreVllms) {
 }
 
 TEST(SpeculativeConfig, WhatIsNotThereIsRefusedByName) {
-  for (const char* method : {"eagle3", "mlp_speculator", "dflash", "qwen3_next_mtp"}) {
+  for (const char* method : {"mlp_speculator", "dflash", "qwen3_next_mtp"}) {
     const auto config = SpeculativeConfig::parse(
         std::string(R"({"num_speculative_tokens": 3, "model": "m", "method": ")") + method + "\"}");
     EXPECT_EQ(config.status().code(), StatusCode::kUnimplemented);
@@ -71,6 +71,15 @@ TEST(SpeculativeConfig, TreesAreVllmsOrMedusas) {
     EXPECT_EQ(config.num_speculative_tokens, 4);
     EXPECT_EQ(config.max_draft_paths(), 2);
     EXPECT_EQ(config.to_text(), "medusa, up to 4 tokens, by m, on up to 2 paths");
+  }
+  for (const char* method : {"draft_model", "eagle", "eagle3"}) {
+    const auto config_of = [&](const char* tree) {
+      return SpeculativeConfig::parse(std::string(R"({"model": "m", "method": ")") + method +
+                                      R"(", "speculative_token_tree": )" + tree + "}");
+    };
+    EXPECT_EQ(config_of("[[0], [1], [0, 0], [0, 1]]")->value().max_draft_paths(), 3);
+    EXPECT_THAT(config_of("[[0], [1], [1, 0]]").status().message(),
+                HasSubstr("continues first choices alone"));
   }
   const SpeculativeConfig usual =
       parsed(R"({"method": "medusa", "model": "m", "num_speculative_tokens": 6})");

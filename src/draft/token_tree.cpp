@@ -143,6 +143,19 @@ GuessPlaces places_of(std::span<const std::int32_t> parents, std::int32_t count)
   return places;
 }
 
+std::int32_t most_choices(std::span<const std::int32_t> parents) {
+  const GuessPlaces places = places_of(parents, static_cast<std::int32_t>(parents.size()));
+  return std::ranges::max(places, {}, &GuessPlace::choice).choice + 1;
+}
+
+// Then no two guesses at the same place but those after the same one.
+bool continues_first_choices(std::span<const std::int32_t> parents) {
+  const GuessPlaces places = places_of(parents, static_cast<std::int32_t>(parents.size()));
+  return std::ranges::all_of(parents, [&](std::int32_t parent) {
+    return parent == DraftTreeView::kRoot || places[static_cast<std::size_t>(parent)].choice == 0;
+  });
+}
+
 void fill_token_tree(std::span<const std::int32_t> parents, std::int32_t count,
                      std::span<const std::vector<TokenId>> choices, DraftTree& tree) {
   tree.clear();

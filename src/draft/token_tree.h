@@ -39,6 +39,11 @@ struct GuessPlace {
 using GuessPlaces = std::array<GuessPlace, kMaxTreeDrafts>;
 GuessPlaces places_of(std::span<const std::int32_t> parents, std::int32_t count);
 
+// The most choices that a tree has for a place; 1 of a chain.
+std::int32_t most_choices(std::span<const std::int32_t> parents);
+// Whether it continues first choices alone: the others are leaves.
+bool continues_first_choices(std::span<const std::int32_t> parents);
+
 // The tree with those tokens that there are: `choices[depth]`, the best first, are the same behind
 // whatever was guessed before. What follows a guess that there is not is left out.
 void fill_token_tree(std::span<const std::int32_t> parents, std::int32_t count,

@@ -30,6 +30,10 @@ TEST(TokenTree, APlaceIsADepthAndAChoice) {
   }
   EXPECT_EQ(places_of({}, 3)[2].depth, 2);
   EXPECT_EQ(num_leaves(tree), 4);
+  EXPECT_EQ(most_choices(tree), 3);
+  EXPECT_EQ(most_choices({}), 1);
+  EXPECT_FALSE(continues_first_choices(tree));
+  EXPECT_TRUE(continues_first_choices(std::vector<std::int32_t>{-1, -1, 0, 0, 2, 2, 0}));
 }
 
 TEST(TokenTree, WhatThereIsNotIsLeftOutWithWhatFollows) {

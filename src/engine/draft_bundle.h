@@ -1,7 +1,9 @@
 // What computes guesses, as it lies on disk.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "load/model_bundle.h"
 #include "models/medusa.h"
@@ -12,6 +14,8 @@ namespace quire {
 // the weights alone.
 struct DraftBundle : ModelBundle {
   std::optional<MedusaSpec> medusa = {};
+  std::vector<std::int32_t> inner_layers = {};  // Eagle3Spec's
+  std::vector<TokenId> token_map = {};          // ModelRunnerConfig's
 };
 
 }  // namespace quire

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "draft/token_tree.h"
+
 namespace quire {
 
 std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& params,
@@ -23,12 +25,13 @@ std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& para
   return drafting;
 }
 
-DraftModel::DraftModel(std::unique_ptr<DraftRunner> runner) : runner_(std::move(runner)) {}
+DraftModel::DraftModel(std::unique_ptr<DraftRunner> runner, std::span<const std::int32_t> tree)
+    : runner_(std::move(runner)), tree_(tree.begin(), tree.end()) {}
 
 bool DraftModel::begin(const DraftedRequest& request) {
   Followed& followed = followed_[request.id];
   followed.request = request;
-  followed.request.sampling_params = drafting_params(*request.sampling_params);
+  followed.request.sampling_params = drafting_params(*request.sampling_params, most_choices(tree_));
   followed.sequence = &runner_->begin(request.id);
   return true;
 }
@@ -92,9 +95,9 @@ DraftWork DraftModel::draft(std::span<const DraftWish> wishes) {
     if (found == followed_.end()) continue;
     // All guesses but the last have keys and values.
     Followed& followed = found->second;
-    for (const TokenId token : wish.draft->tokens) {
+    for (const std::vector<TokenId>& choices : followed.sequence->choices) {
       if (std::ssize(followed.computed) == followed.sequence->num_computed) break;
-      followed.computed.push_back(token);
+      followed.computed.push_back(choices.front());
     }
   }
   return read_prompts_ ? DraftWork::kPrompts : DraftWork::kSteps;

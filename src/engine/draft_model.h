@@ -27,7 +27,8 @@ std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& para
 
 class DraftModel final : public Drafter {
  public:
-  explicit DraftModel(std::unique_ptr<DraftRunner> runner);
+  // `tree`: Drafter::tree(), of which only first choices are continued.
+  DraftModel(std::unique_ptr<DraftRunner> runner, std::span<const std::int32_t> tree);
 
   bool begin(const DraftedRequest& request) override;
   void read(RequestId /*request_id*/, std::span<const TokenId> /*tokens*/) override {}
@@ -36,6 +37,7 @@ class DraftModel final : public Drafter {
   // logged, nothing is guessed any more.
   DraftWork draft(std::span<const DraftWish> wishes) override;
   bool computes() const override { return true; }
+  std::span<const std::int32_t> tree() const override { return tree_; }
   void end(RequestId request_id, std::span<const TokenId> output) override;
 
  private:
@@ -53,6 +55,7 @@ class DraftModel final : public Drafter {
   void lay_out(const DraftWish& wish);
 
   std::unique_ptr<DraftRunner> runner_;
+  std::vector<std::int32_t> tree_;
   std::unordered_map<RequestId, Followed> followed_;
   bool read_prompts_ = false;
   std::vector<DraftRunner::Guessing> guessing_;  // kept from call to call

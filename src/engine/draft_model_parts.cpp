@@ -14,6 +14,7 @@
 #include "engine/medusa_drafter.h"
 #include "engine/state_drafter.h"
 #include "models/draft_layers.h"
+#include "models/token_map.h"
 #include "weights/file_kind.h"
 #include "weights/safetensors.h"
 
@@ -77,20 +78,47 @@ Result<json::value> read_config(const std::filesystem::path& file) {
   return Status::bad_model(fmt::format("{}: expected an object", file.string()));
 }
 
+Result<json::value> read_eagle_config(const ModelFiles& files) {
+  if (files.config) return read_config(*files.config);
+  return Status::config(fmt::format("{}: there is no config.json", files.path.string()),
+                        "give the folder of an EAGLE checkpoint in Hugging Face's layout");
+}
+
 Result<DraftBundle> open_eagle(const EngineArgs& args, const ModelBundle& bundle) {
   DraftBundle draft;
   QUIRE_ASSIGN_OR_RETURN(draft.files, find_model_files(args.speculation->model));
-  if (!draft.files.config) {
-    return Status::config(fmt::format("{}: there is no config.json", draft.files.path.string()),
-                          "give the folder of an EAGLE checkpoint in Hugging Face's layout");
-  }
-  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_config(*draft.files.config));
+  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_eagle_config(draft.files));
   QUIRE_ASSIGN_OR_RETURN(draft.weights, open_safetensors(draft.files.path));
   const bool bias = draft.weights->find("fc.bias") != nullptr;
   QUIRE_ASSIGN_OR_RETURN(
       draft.spec,
       eagle_spec(JsonReader(config.get_object(), draft.files.config->string()), bundle.spec, bias));
   QUIRE_RETURN_IF_ERROR(check_tensors(draft.spec, *draft.weights));
+  return draft;
+}
+
+Result<DraftBundle> open_eagle3(const EngineArgs& args, const ModelBundle& bundle) {
+  DraftBundle draft;
+  QUIRE_ASSIGN_OR_RETURN(draft.files, find_model_files(args.speculation->model));
+  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_eagle_config(draft.files));
+  QUIRE_ASSIGN_OR_RETURN(draft.weights,
+                         open_safetensors(draft.files.path, SafetensorsTypes::kQuantized));
+  const bool midlayer = draft.weights->find("midlayer.hidden_norm.weight") != nullptr;
+  QUIRE_ASSIGN_OR_RETURN(Eagle3Spec spec,
+                         eagle3_spec(JsonReader(config.get_object(), draft.files.config->string()),
+                                     bundle.spec, midlayer));
+  draft.spec = std::move(spec.decoder);
+  draft.inner_layers = std::move(spec.inner_layers);
+  QUIRE_RETURN_IF_ERROR(check_tensors(draft.spec, *draft.weights));
+  const TensorInfo* const map = draft.weights->find("d2t");
+  if (map == nullptr && draft.spec.vocab_size == bundle.spec.vocab_size) return draft;
+  if (map == nullptr || map->shape != std::vector{draft.spec.vocab_size}) {
+    return Status::bad_model(fmt::format("{}: there is no tensor d2t of {} tokens",
+                                         draft.files.path.string(), draft.spec.vocab_size),
+                             "use a checkpoint that has it, or whose vocabulary is the model's");
+  }
+  QUIRE_ASSIGN_OR_RETURN(draft.token_map,
+                         read_token_map(*map, /*offsets=*/true, bundle.spec.vocab_size));
   return draft;
 }
 
@@ -135,6 +163,8 @@ Result<std::optional<DraftBundle>> open_draft_model(const EngineArgs& args,
         return as_drafting("method \"mtp\"", open_mtp(args, bundle));
       case SpeculativeMethod::kEagle:
         return as_drafting("method \"eagle\"", open_eagle(args, bundle));
+      case SpeculativeMethod::kEagle3:
+        return as_drafting("method \"eagle3\"", open_eagle3(args, bundle));
       case SpeculativeMethod::kMedusa:
         return as_drafting("method \"medusa\"", open_medusa(args, bundle));
       default:
@@ -174,9 +204,9 @@ Result<std::unique_ptr<Drafter>> load_draft_model(const DraftBundle& draft, cons
   auto steps = std::make_unique<DraftRunner>(std::move(loaded), std::move(runner), config,
                                              sizes.kv_groups, model.spec().vocab_size);
   if (reads_states) {
-    return std::unique_ptr<Drafter>(std::make_unique<StateDrafter>(std::move(steps)));
+    return std::unique_ptr<Drafter>(std::make_unique<StateDrafter>(std::move(steps), token_tree));
   }
-  return std::unique_ptr<Drafter>(std::make_unique<DraftModel>(std::move(steps)));
+  return std::unique_ptr<Drafter>(std::make_unique<DraftModel>(std::move(steps), token_tree));
 }
 
 }  // namespace quire

@@ -17,8 +17,9 @@
 namespace quire {
 
 // Opens it; nullopt where nothing is computed. Besides the errors of open_model(), mtp_spec(),
-// eagle_spec() and medusa_spec(): kConfig where the two do not have the same tokens (a guess is an
-// id, and must mean the same to both), and kBadModel where layers lack a tensor or have another.
+// eagle_spec(), eagle3_spec() and medusa_spec(): kConfig where the two do not have the same tokens
+// (a guess is an id, and must mean
+// the same to both), and kBadModel where layers lack a tensor or have another.
 Result<std::optional<DraftBundle>> open_draft_model(const EngineArgs& args,
                                                     const ModelBundle& bundle);
 

@@ -5,6 +5,8 @@
 
 #include "base/exhaustion.h"
 #include "base/log.h"
+#include "draft/token_tree.h"
+#include "engine/step_states.h"
 
 namespace quire {
 
@@ -14,14 +16,14 @@ DraftRunner::DraftRunner(std::unique_ptr<Model> model, std::unique_ptr<ModelRunn
     : model_(std::move(model)),
       runner_(std::move(runner)),
       config_(config),
-      vocab_size_(std::min(vocab_size, model_->spec().vocab_size)),
+      vocab_size_(reduced() ? vocab_size : std::min(vocab_size, model_->spec().vocab_size)),
       kv_(config.block_size, static_cast<std::int32_t>(config.num_blocks),
           /*enable_prefix_caching=*/false, std::move(kv_groups)) {
   const std::int64_t blocks = (config.max_model_len + config.block_size - 1) / config.block_size;
   kv_.reserve(static_cast<std::int32_t>(config.max_num_seqs), static_cast<std::int32_t>(blocks));
   if (model_->spec().state_input.present) {
     states_.reserve(
-        static_cast<std::size_t>(config.max_num_batched_tokens * model_->spec().hidden_size));
+        static_cast<std::size_t>(config.max_num_batched_tokens * model_->spec().state_size()));
   }
 }
 
@@ -48,6 +50,7 @@ void DraftRunner::truncate(Sequence& sequence, std::int32_t num_tokens) {
 
 void DraftRunner::begin_round() {
   ++round_;
+  for (auto& [id, sequence] : sequences_) sequence.choices.clear();
   plan_.clear();
   plan_.removed_request_ids = known_;
   states_.clear();
@@ -147,6 +150,11 @@ bool DraftRunner::compute() {
 }
 
 void DraftRunner::guess(std::vector<Guessing>& guessing) {
+  for (Guessing& each : guessing) {
+    const GuessPlaces places = places_of(each.wish->parents, each.wish->most);
+    each.num_places =
+        static_cast<std::size_t>(std::ranges::max(places, {}, &GuessPlace::depth).depth) + 1;
+  }
   for (std::size_t num_steps = 1; !guessing.empty(); ++num_steps) {
     if (!compute()) {
       for (const Guessing& each : guessing) each.wish->draft->clear();
@@ -156,7 +164,15 @@ void DraftRunner::guess(std::vector<Guessing>& guessing) {
   }
 }
 
-// A guess that the other model has no token for is dropped. Lays out the next step.
+// A guess that the other model has no token for is dropped.
+void DraftRunner::take_guess(const Guessing& guessing, const SampledToken& sampled) const {
+  if (sampled.token_id >= vocab_size_) return;
+  std::vector<TokenId>& choices = guessing.sequence->choices.emplace_back();
+  take_choices(result_, sampled, choices);
+  std::erase_if(choices, [this](TokenId token) { return token >= vocab_size_; });
+}
+
+// Lays out the next step.
 void DraftRunner::take_guesses(std::vector<Guessing>& guessing, std::size_t num_steps) {
   const bool reads_states = model_->spec().state_input.present;
   const auto size = static_cast<std::size_t>(model_->spec().hidden_size);
@@ -166,9 +182,12 @@ void DraftRunner::take_guesses(std::vector<Guessing>& guessing, std::size_t num_
   std::size_t i = 0;
   std::erase_if(guessing, [&](const Guessing& each) {
     const std::size_t place = i++;
-    const TokenId token = result_.sampled[place].token_id;
-    if (token < vocab_size_) each.wish->draft->tokens.push_back(token);
-    if (!goes_on(each, num_steps) || !add_next(each)) return true;
+    take_guess(each, result_.sampled[place]);
+    if (!goes_on(each, num_steps) || !add_next(each)) {
+      fill_token_tree(each.wish->parents, each.wish->most, each.sequence->choices,
+                      *each.wish->draft);
+      return true;
+    }
     if (reads_states) {
       const auto state = std::span(last_states_).subspan(place * size, size);
       states_.insert(states_.end(), state.begin(), state.end());
@@ -193,11 +212,12 @@ void DraftRunner::take_states(std::size_t num_guessing) {
 
 // Nothing comes after the end.
 bool DraftRunner::goes_on(const Guessing& guessing, std::size_t num_steps) const {
-  const std::vector<TokenId>& tokens = guessing.wish->draft->tokens;
-  if (tokens.size() < num_steps || std::ssize(tokens) == guessing.wish->most) return false;
+  const std::vector<std::vector<TokenId>>& choices = guessing.sequence->choices;
+  if (choices.size() < num_steps || choices.size() == guessing.num_places) return false;
   if (guessing.sequence->num_computed == config_.max_model_len) return false;
   return guessing.params->ignore_eos ||
-         std::ranges::find(config_.eos_token_ids, tokens.back()) == config_.eos_token_ids.end();
+         std::ranges::find(config_.eos_token_ids, choices.back().front()) ==
+             config_.eos_token_ids.end();
 }
 
 }  // namespace quire

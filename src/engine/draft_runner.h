@@ -30,12 +30,16 @@ class DraftRunner {
     RequestId id = 0;
     std::int32_t num_computed = 0;  // tokens
     std::uint64_t last_round = 0;
+    // Of the round: the choices for each place that was reached, of which the first was computed
+    // on.
+    std::vector<std::vector<TokenId>> choices = {};
   };
   // One that the first step of a round samples from.
   struct Guessing {
     const DraftWish* wish = nullptr;
     const SamplingParams* params = nullptr;
     Sequence* sequence = nullptr;
+    std::size_t num_places = 0;  // that the wish has, one behind the other: set by guess()
   };
 
   // Owns model and runner, of which the runner was made for `config` and the model. `kv_groups`:
@@ -47,6 +51,8 @@ class DraftRunner {
   const DecoderSpec& spec() const { return model_->spec(); }
   std::int64_t max_model_len() const { return config_.max_model_len; }
   bool failed() const { return failed_; }
+  // Whether it knows only some of the model's tokens.
+  bool reduced() const { return !config_.token_map.empty(); }
 
   // The request's; it stays where it is until end().
   Sequence& begin(RequestId id);
@@ -64,8 +70,9 @@ class DraftRunner {
            std::int32_t num_tokens, RowUse use, std::span<const float> states = {});
   // Computes the step. False: it failed, which is logged, and nothing can be computed any more.
   bool compute();
-  // Computes the round: as many guesses as each wish says, or as there can be. `guessing`: those of
-  // the requests with RowUse::kTokens, in their order; less of them at the end.
+  // Computes the round: as many guesses as each wish says, or as there can be. Only first choices
+  // are continued. `guessing`: those of the requests with RowUse::kTokens, in their order; none of
+  // them at the end.
   void guess(std::vector<Guessing>& guessing);
 
  private:
@@ -75,6 +82,7 @@ class DraftRunner {
   bool add_next(const Guessing& guessing);
   bool goes_on(const Guessing& guessing, std::size_t num_steps) const;
   void take_guesses(std::vector<Guessing>& guessing, std::size_t num_steps);
+  void take_guess(const Guessing& guessing, const SampledToken& sampled) const;
   void take_states(std::size_t num_guessing);
 
   std::unique_ptr<Model> model_;

@@ -103,6 +103,9 @@ Status size_draft_model(const EngineArgs& args, const DraftBundle& draft, int th
   DraftSizes& own = sizes.draft.emplace();
   own.runner = sizes.runner;
   own.runner.max_sampled_rows = 0;
+  own.runner.max_draft_paths = 1;
+  own.runner.inner_layers.clear();
+  own.runner.token_map = draft.token_map;
   own.runner.states = draft.spec.state_input.present ? StateRows::kLast : StateRows::kNone;
   own.runner.max_steps_in_flight = 1;
   QUIRE_RETURN_IF_ERROR(resolve_types(args, *draft.weights, LoadQuantization::kNone, own.runner));
@@ -117,7 +120,7 @@ Status size_draft_model(const EngineArgs& args, const DraftBundle& draft, int th
   input.draft_bytes = planned_weight_bytes(draft.spec, *draft.weights, own.runner.max_model_len) +
                       memory.activations() + memory.workspace;
   if (draft.spec.state_input.present) {
-    input.draft_bytes += StateDrafter::bytes(draft.spec.hidden_size, args.max_num_seqs,
+    input.draft_bytes += StateDrafter::bytes(draft.spec.state_size(), args.max_num_seqs,
                                              sizes.max_model_len, args.max_num_batched_tokens);
   }
   const auto pages = static_cast<std::uint64_t>(pages_per_block(own.kv_groups));
@@ -190,6 +193,10 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
     runner.max_sampled_rows = drafted_rows(args);
     runner.max_draft_paths = args.speculation->max_draft_paths();
     if (args.speculation->reads_states()) runner.states = StateRows::kFinal;
+    if (draft && !draft->inner_layers.empty()) {
+      runner.states = StateRows::kInner;
+      runner.inner_layers = draft->inner_layers;
+    }
   }
   runner.max_steps_in_flight = args.max_steps_in_flight;
   runner.max_model_len = sizes.max_model_len;

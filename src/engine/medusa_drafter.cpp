@@ -31,10 +31,6 @@ std::vector<std::int32_t> within_reach(std::span<const std::int32_t> tree, std::
 MedusaDrafter::MedusaDrafter(std::unique_ptr<MedusaRunner> runner,
                              std::span<const std::int32_t> tree, std::int64_t max_num_seqs)
     : runner_(std::move(runner)), tree_(within_reach(tree, runner_->num_heads())) {
-  const GuessPlaces places = places_of(tree_, static_cast<std::int32_t>(tree_.size()));
-  for (const GuessPlace& place : places) {
-    num_choices_ = std::max(num_choices_, static_cast<std::size_t>(place.choice) + 1);
-  }
   const auto rows = static_cast<std::size_t>(max_num_seqs);
   guessing_.resize(rows);
   rows_.reserve(rows);
@@ -52,8 +48,8 @@ std::uint64_t MedusaDrafter::bytes(std::int64_t hidden_size, std::int64_t max_nu
 bool MedusaDrafter::begin(const DraftedRequest& request) {
   Followed& followed = followed_[request.id];
   followed.request = request;
-  followed.params = drafting_params(*request.sampling_params,
-                                    static_cast<std::int64_t>(num_choices_), runner_->reduced());
+  followed.params =
+      drafting_params(*request.sampling_params, most_choices(tree_), runner_->reduced());
   followed.seed =
       followed.params->seed.value_or(0) + static_cast<std::uint64_t>(request.sample_index);
   followed.tokens.reserve(request.max_tokens + SpeculativeConfig::kMaxTokens);

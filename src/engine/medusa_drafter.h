@@ -56,7 +56,6 @@ class MedusaDrafter final : public Drafter {
 
   std::unique_ptr<MedusaRunner> runner_;
   std::vector<std::int32_t> tree_;
-  std::size_t num_choices_ = 1;  // for a place, at most
   bool failed_ = false;
   std::unordered_map<RequestId, Followed> followed_;
   // Kept from call to call.

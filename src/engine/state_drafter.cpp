@@ -3,19 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "draft/token_tree.h"
 #include "engine/draft_model.h"
 #include "engine/step_states.h"
 
 namespace quire {
 
-StateDrafter::StateDrafter(std::unique_ptr<DraftRunner> runner)
+StateDrafter::StateDrafter(std::unique_ptr<DraftRunner> runner, std::span<const std::int32_t> tree)
     : runner_(std::move(runner)),
-      state_size_(static_cast<std::size_t>(runner_->spec().hidden_size)) {}
+      tree_(tree.begin(), tree.end()),
+      state_size_(static_cast<std::size_t>(runner_->spec().state_size())) {}
 
 // Twice the states of a step: those that are fed, and the runner's copy.
-std::uint64_t StateDrafter::bytes(std::int64_t hidden_size, std::int64_t max_num_seqs,
+std::uint64_t StateDrafter::bytes(std::int64_t state_size, std::int64_t max_num_seqs,
                                   std::int64_t max_model_len, std::int64_t max_num_batched_tokens) {
-  const auto state = static_cast<std::uint64_t>(hidden_size) * sizeof(float);
+  const auto state = static_cast<std::uint64_t>(state_size) * sizeof(float);
   const auto sequences = static_cast<std::uint64_t>(max_num_seqs);
   return sequences * (kMaxPending * state +
                       static_cast<std::uint64_t>(max_model_len + 1) * sizeof(TokenId)) +
@@ -25,7 +27,8 @@ std::uint64_t StateDrafter::bytes(std::int64_t hidden_size, std::int64_t max_num
 bool StateDrafter::begin(const DraftedRequest& request) {
   Followed& followed = followed_[request.id];
   followed.request = request;
-  followed.request.sampling_params = drafting_params(*request.sampling_params);
+  followed.request.sampling_params =
+      drafting_params(*request.sampling_params, most_choices(tree_), runner_->reduced());
   followed.sequence = &runner_->begin(request.id);
   followed.tokens.reserve(request.max_tokens);
   followed.pending.reserve(kMaxPending * state_size_);

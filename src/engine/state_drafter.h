@@ -1,6 +1,7 @@
-// Layers that guess from the states of the model that they draft for (models/draft_layers.h): MTP
-// and EAGLE. A state and the token after it, which was drawn from it, are read together; what comes
-// out is the guess at the token after that, and a state to go on with in place of the model's.
+// Layers that guess from the states of the model that they draft for (models/draft_layers.h): MTP,
+// EAGLE and EAGLE-3. A state and the token after it, which was drawn from it, are read together;
+// what comes out is the guess at the token after that, and a state to go on with in place of the
+// model's.
 //
 // What it reads of a request are the states that the model has computed since the request began:
 // where the beginning came from a prefix cache, or another output of the request computed it, the
@@ -24,9 +25,10 @@ class StateDrafter final : public Drafter {
   // at once.
   static constexpr std::size_t kMaxPending = 2 * SpeculativeConfig::kMaxTokens;
 
-  explicit StateDrafter(std::unique_ptr<DraftRunner> runner);
+  // `tree`: Drafter::tree(), of which only first choices are continued.
+  StateDrafter(std::unique_ptr<DraftRunner> runner, std::span<const std::int32_t> tree);
   // What it keeps of so many requests of at most so many tokens, and of steps of so many rows.
-  static std::uint64_t bytes(std::int64_t hidden_size, std::int64_t max_num_seqs,
+  static std::uint64_t bytes(std::int64_t state_size, std::int64_t max_num_seqs,
                              std::int64_t max_model_len, std::int64_t max_num_batched_tokens);
 
   bool begin(const DraftedRequest& request) override;
@@ -35,6 +37,7 @@ class StateDrafter final : public Drafter {
   void computed(const SchedulerOutput& step, const ModelRunnerOutput& result) override;
   DraftWork draft(std::span<const DraftWish> wishes) override;
   bool computes() const override { return true; }
+  std::span<const std::int32_t> tree() const override { return tree_; }
   void end(RequestId request_id, std::span<const TokenId> output) override;
 
  private:
@@ -58,6 +61,7 @@ class StateDrafter final : public Drafter {
   bool lay_out(const DraftWish& wish);
 
   std::unique_ptr<DraftRunner> runner_;
+  std::vector<std::int32_t> tree_;
   std::size_t state_size_;
   std::unordered_map<RequestId, Followed> followed_;
   // Kept from call to call.

@@ -28,7 +28,7 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& p
 
 // Of `memory`, what is cut from one buffer.
 std::uint64_t buffer_bytes(const RunnerMemory& memory) {
-  return memory.hidden + memory.normed + memory.logits + memory.best + memory.arena;
+  return memory.hidden + memory.inner + memory.normed + memory.logits + memory.best + memory.arena;
 }
 
 AttentionHeads attention_heads(const LayerSpec& layer) {
@@ -107,7 +107,9 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   const std::int64_t rows = config.max_num_batched_tokens;
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
-  memory.normed = Arena::float_bytes(config.rows_at_once() * spec.hidden_size);
+  memory.inner = Arena::float_bytes(config.num_inner() * rows * spec.hidden_size);
+  memory.normed =
+      Arena::float_bytes(std::max(config.rows_at_once(), config.num_inner()) * spec.hidden_size);
   // The output thread has one result, the engine's another, and each step in flight fills one.
   memory.pooled = static_cast<std::uint64_t>(2 + config.max_steps_in_flight) *
                       Arena::float_bytes(std::min(rows, config.rows_at_once()) * spec.hidden_size) +
@@ -121,8 +123,8 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
   const auto num_results = static_cast<std::uint64_t>(
       config.states == StateRows::kLast ? 1 : 2 + config.max_steps_in_flight);
   if (config.states != StateRows::kNone) {
-    memory.states =
-        num_results * static_cast<std::uint64_t>(rows * spec.hidden_size) * sizeof(float);
+    const std::int64_t size = std::max<std::int64_t>(config.num_inner(), 1) * spec.hidden_size;
+    memory.states = num_results * static_cast<std::uint64_t>(rows * size) * sizeof(float);
   }
   if (spec.state_input.present) {
     memory.states += static_cast<std::uint64_t>(2 * rows) * sizeof(std::int64_t);
@@ -162,6 +164,7 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
   std::byte* next = memory_.data();
   const auto take = [&](std::uint64_t bytes) { return std::exchange(next, next + bytes); };
   hidden_ = reinterpret_cast<float*>(take(parts.hidden));
+  inner_ = reinterpret_cast<float*>(take(parts.inner));
   normed_ = reinterpret_cast<float*>(take(parts.normed));
   logits_ = reinterpret_cast<float*>(take(parts.logits));
   best_ = reinterpret_cast<RowBest*>(take(parts.best));
@@ -171,7 +174,8 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
     page_tables_.resize(static_cast<std::size_t>(paging.pages_per_block()));
     layer_tables_.resize(places_.size());
   }
-  row_indices_.reserve(static_cast<std::size_t>(config.rows_at_once()));
+  row_indices_.reserve(
+      static_cast<std::size_t>(std::max(config.rows_at_once(), config.num_inner())));
   if (model.spec().state_input.present) {
     pairs_.reserve(static_cast<std::size_t>(2 * config.max_num_batched_tokens));
   }
@@ -246,9 +250,12 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
 
 Status ModelRunner::stage_states() {
   const std::int64_t rows = batch_.num_tokens();
-  if (std::ssize(given_states_) != rows * model_.spec().hidden_size) {
+  const DecoderSpec& spec = model_.spec();
+  state_size_ = rows == 0 ? spec.hidden_size : std::ssize(given_states_) / rows;
+  if (std::ssize(given_states_) != rows * state_size_ ||
+      (state_size_ != spec.state_size() && state_size_ != spec.hidden_size)) {
     return Status::internal(fmt::format("{} numbers are states of {} rows of {}",
-                                        given_states_.size(), rows, model_.spec().hidden_size));
+                                        given_states_.size(), rows, spec.state_size()));
   }
   pairs_.clear();
   for (std::int64_t row = 0; row < rows; ++row) {
@@ -269,7 +276,13 @@ ForwardContext ModelRunner::context() {
           .kv_layers = kv_layers_.data(),
           .layer_tables = layer_tables_.empty() ? nullptr : layer_tables_.data(),
           .layer_heads = layer_heads_.data(),
+          .inner_states = {.layers = config_.inner_layers,
+                           .data = inner_,
+                           .bytes = static_cast<std::uint64_t>(tokens_.num_tokens *
+                                                               model_.spec().hidden_size) *
+                                    sizeof(float)},
           .states = states_,
+          .state_size = state_size_,
           .pairs = staged_pairs_,
           .activation_mode = config_.activation_mode};
 }
@@ -299,6 +312,7 @@ Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& 
   }
   {
     const ScopedSpan span(ops_->spans(), kAppendStage);
+    map_tokens(result);
     batch_.accept(result.sampled);
   }
   if (config_.states != StateRows::kNone) QUIRE_RETURN_IF_ERROR(give_back_states(result));
@@ -306,22 +320,39 @@ Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& 
   return batch_.sample_rows().empty() ? ops_->synchronize() : Status();
 }
 
-// As many at a time as already allocated memory has room for.
+void ModelRunner::map_tokens(ModelRunnerOutput& result) const {
+  if (config_.token_map.empty()) return;
+  const auto map = [&](TokenId& token) {
+    token = config_.token_map[static_cast<std::size_t>(token)];
+  };
+  for (SampledToken& token : result.sampled) map(token.token_id);
+  for (TokenLogprob& token : result.top_logprobs) map(token.token_id);
+}
+
+// As many at a time as already allocated memory has room for. Those of inner layers lie layer by
+// layer, and are gathered row by row.
 Status ModelRunner::give_back_states(ModelRunnerOutput& result) {
-  const std::int64_t size = model_.spec().hidden_size;
+  const std::int64_t parts = std::max<std::int64_t>(config_.num_inner(), 1);
+  const std::int64_t size = parts * model_.spec().hidden_size;
+  const auto at_once =
+      static_cast<std::size_t>(std::max<std::int64_t>(config_.rows_at_once() / parts, 1));
   result.states.reserve(static_cast<std::size_t>(config_.max_num_batched_tokens * size));
   std::span<const std::int64_t> rows = batch_.known_rows();
   result.states.resize(rows.size() * static_cast<std::size_t>(size));
   float* to = result.states.data();
   while (!rows.empty()) {
-    const auto part = rows_at_once(rows);
-    row_indices_.assign(part.begin(), part.end());
+    const auto part = rows.first(std::min(rows.size(), at_once));
+    row_indices_.clear();
+    for (const std::int64_t row : part) {
+      for (std::int64_t i = 0; i < parts; ++i) row_indices_.push_back(i * tokens_.num_tokens + row);
+    }
     const std::int64_t* const staged = staged_row_indices();
     if (config_.states == StateRows::kFinal) {
       ForwardContext ctx = context();
       model_.final_states(ctx, hidden_, staged, std::ssize(part), normed_);
     } else {
-      ops_->gather_rows(hidden_, staged, std::ssize(part), size, normed_);
+      ops_->gather_rows(config_.states == StateRows::kInner ? inner_ : hidden_, staged,
+                        std::ssize(row_indices_), model_.spec().hidden_size, normed_);
     }
     ops_->download(normed_, std::ssize(part) * size, to);
     QUIRE_RETURN_IF_ERROR(ops_->synchronize());

@@ -27,7 +27,8 @@ namespace quire {
 enum class StateRows : std::uint8_t {
   kNone,
   kFinal,  // after the final norm
-  kLast    // the last layer's, before it
+  kLast,   // the last layer's, before it
+  kInner   // those that enter ModelRunnerConfig::inner_layers, side by side
 };
 
 struct ModelRunnerConfig {
@@ -44,14 +45,19 @@ struct ModelRunnerConfig {
   DType kv_cache_dtype = DType::kBF16;
   ActivationMode activation_mode = ActivationMode::kInt16;
   StateRows states = StateRows::kNone;
+  std::vector<std::int32_t> inner_layers = {};  // InnerStates::layers
+  // The token of each id that is sampled, where the vocabulary is reduced; empty: the same.
+  std::vector<TokenId> token_map = {};
 
   KvBlockFormat kv_format() const { return {block_size, kv_cache_dtype}; }
   std::int64_t rows_at_once() const { return std::max(max_num_seqs, max_sampled_rows); }
+  std::int64_t num_inner() const { return static_cast<std::int64_t>(inner_layers.size()); }
 };
 
 // Bytes that a runner needs besides the KV cache.
 struct RunnerMemory {
   std::uint64_t hidden = 0;  // hidden states of a step
+  std::uint64_t inner = 0;   // those of inner layers
   std::uint64_t normed = 0;  // rows whose logits are computed, or that are pooled
   std::uint64_t pooled = 0;  // what prompts are pooled to: sums, and the results at once
   std::uint64_t logits = 0;
@@ -63,7 +69,7 @@ struct RunnerMemory {
   std::uint64_t batch = 0;   // the requests' tokens and block tables, the step's arrays
 
   std::uint64_t activations() const {
-    return hidden + normed + pooled + logits + best + arena + sampler + states + batch;
+    return hidden + inner + normed + pooled + logits + best + arena + sampler + states + batch;
   }
 };
 
@@ -79,7 +85,8 @@ class ModelRunner {
   KvOffloader* offloader() const { return offloader_.get(); }  // null: there is none
 
   // Of layers that draft for another model, before each forward(): its state of each row of the
-  // step, [rows][hidden_size]. They must stay as they are until the step has sampled.
+  // step, [rows][state_size], or those that they have given, [rows][hidden_size]. They must stay as
+  // they are until the step has sampled.
   void give_states(std::span<const float> states) { given_states_ = states; }
 
   // A step in two parts, called one after the other by one thread. First all but the tokens; then
@@ -128,6 +135,7 @@ class ModelRunner {
   Status score_prompts(ForwardContext& ctx, ModelRunnerOutput& result);
   Status pool_prompts(ForwardContext& ctx);
   Status give_back_states(ModelRunnerOutput& result);
+  void map_tokens(ModelRunnerOutput& result) const;
 
   const std::int64_t* staged_row_indices() {
     return ops_->stage(std::span<const std::int64_t>(row_indices_));
@@ -154,14 +162,16 @@ class ModelRunner {
   Pooler pooler_;
   StepTokens tokens_;  // of the step, staged
   std::span<const float> given_states_;
-  const float* states_ = nullptr;    // the same, staged
+  const float* states_ = nullptr;  // the same, staged
+  std::int64_t state_size_ = 0;
   std::vector<std::int64_t> pairs_;  // ForwardContext::pairs
   const std::int64_t* staged_pairs_ = nullptr;
   std::vector<std::int64_t> row_indices_;  // whose logits or final states are computed
 
   // Parts of `memory_`.
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]
-  float* normed_ = nullptr;  // [rows_at_once][hidden_size]
+  float* inner_ = nullptr;   // [inner_layers][max_num_batched_tokens][hidden_size]
+  float* normed_ = nullptr;  // [rows_at_once][hidden_size], at least as many as inner_layers
   float* logits_ = nullptr;  // [rows_at_once][vocab_size]
   RowBest* best_ = nullptr;  // [rows_at_once]
   Arena arena_;

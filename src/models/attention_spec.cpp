@@ -14,14 +14,15 @@ namespace quire {
 void AttentionSpec::list_tensors(std::int64_t hidden_size,
                                  std::vector<TensorShape>& tensors) const {
   using enum TensorRole;
+  const std::int64_t cols = inputs == 0 ? hidden_size : inputs;
   if (kv_layer != kOwnKeys) {
-    tensors.push_back({kQuery, {q_width(), hidden_size}});
+    tensors.push_back({kQuery, {q_width(), cols}});
   } else if (fused_projections) {
-    tensors.push_back({kQueryKeyValue, {q_width() + 2 * kv_width(), hidden_size}});
+    tensors.push_back({kQueryKeyValue, {q_width() + 2 * kv_width(), cols}});
   } else {
-    tensors.push_back({kQuery, {q_width(), hidden_size}});
-    tensors.push_back({kKey, {kv_width(), hidden_size}});
-    if (!values_are_keys) tensors.push_back({kValue, {kv_width(), hidden_size}});
+    tensors.push_back({kQuery, {q_width(), cols}});
+    tensors.push_back({kKey, {kv_width(), cols}});
+    if (!values_are_keys) tensors.push_back({kValue, {kv_width(), cols}});
   }
   if (query_key_value_bias && fused_projections) {
     tensors.push_back({kQueryKeyValueBias, {q_width() + 2 * kv_width()}});

@@ -41,6 +41,7 @@ struct AttentionSpec {
   std::int64_t num_heads = 0;
   std::int64_t num_kv_heads = 0;
   std::int64_t head_dim = 0;
+  std::int64_t inputs = 0;  // of the projections; 0: as many as a hidden state has numbers
   double scale = 0;         // of the scores; 1 / sqrt(head_dim) in most families
   std::int32_t window = 0;  // keys that a query sees, its own the last of them; 0: all
   std::int32_t chunk = 0;   // keys are seen from the last multiple of it on; 0: from the first
@@ -71,7 +72,7 @@ struct AttentionSpec {
   KvHeads kv_heads() const {
     return {.num_heads = num_heads, .num_kv_heads = num_kv_heads, .head_dim = head_dim};
   }
-  std::int64_t max_inputs() const { return q_width(); }
+  std::int64_t max_inputs() const { return q_width() > inputs ? q_width() : inputs; }
   bool has_normed_values() const { return value_norm && kv_layer == kOwnKeys; }
 
   void list_tensors(std::int64_t hidden_size, std::vector<TensorShape>& tensors) const;

@@ -45,6 +45,11 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
       {largest, PerLayerBlock::arena_bytes(width, rows), AltUpBlock::arena_bytes(streams, rows)});
   const std::uint64_t joined =
       spec.state_input.present ? StateInput::arena_bytes(spec.hidden_size, rows) : 0;
+  if (spec.state_input.size != 0) {
+    const std::uint64_t scratch = Eagle3Input::scratch_bytes(spec.hidden_size, rows);
+    return Eagle3Input::kept_bytes(spec.hidden_size, rows) +
+           std::max(scratch, DecoderLayer::arena_bytes(largest, spec.hidden_size, rows));
+  }
   const std::uint64_t layers =
       DecoderLayer::arena_bytes(largest, spec.hidden_size, rows, two_inputs) +
       PerLayerInputs::arena_bytes(spec.num_layers(), width, rows) +
@@ -66,6 +71,7 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
   if (inputs_.norm) inputs_.norm->apply(ctx.ops, hidden, ctx.tokens.num_tokens, hidden);
   if (inputs_.states) inputs_.states->join(ctx, hidden);
   const Arena::Scope scope(ctx.arena);
+  if (inputs_.eagle3) inputs_.eagle3->join(ctx, hidden);
   if (inputs_.per_layer) ctx.per_layer_inputs = inputs_.per_layer->compute(ctx, hidden);
   if (inputs_.streams) ctx.streams = inputs_.streams->open(ctx, hidden);
   stack_.forward(ctx, hidden);

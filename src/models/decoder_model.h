@@ -15,6 +15,7 @@
 #include "models/tensor_loader.h"
 #include "nn/altup_block.h"
 #include "nn/decoder_stack.h"
+#include "nn/eagle3_input.h"
 #include "nn/norm.h"
 #include "nn/per_layer_block.h"
 #include "nn/state_input.h"
@@ -36,8 +37,9 @@ class Model {
       Device& device, const LoadProgress& progress,
       LoadQuantization quantization = LoadQuantization::kNone, PackedCache* cache = nullptr);
 
-  // Layers that draft for `model`, with its embedding and output matrix, which must be as large as
-  // `spec` says: they are shared, and stay as they are when the model's own are replaced.
+  // Layers that draft for `model`, with its embedding and, unless they have their own, its output
+  // matrix, which must be as large as `spec` says: they are shared, and stay as they are when the
+  // model's own are replaced.
   static Result<std::unique_ptr<Model>> load_for(const Model& model, const DecoderSpec& spec,
                                                  const WeightSource& source,
                                                  std::int64_t max_positions, Device& device);
@@ -79,6 +81,7 @@ class Model {
     std::optional<PerLayerInputs> per_layer;
     std::optional<AltUpStreams> streams;
     std::optional<StateInput> states;
+    std::optional<Eagle3Input> eagle3;
   };
   // Rows of the vocabulary.
   struct Vocabulary {

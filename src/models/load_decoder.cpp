@@ -127,6 +127,15 @@ Result<std::optional<StateInput>> load_state_input(TensorLoader& loader) {
   return std::optional(StateInput(std::move(weights)));
 }
 
+Result<std::optional<Eagle3Input>> load_eagle3_input(TensorLoader& loader) {
+  using enum TensorRole;
+  Eagle3InputWeights weights;
+  QUIRE_ASSIGN_OR_RETURN(weights.projection, loader.matrix(kStateProjection));
+  QUIRE_ASSIGN_OR_RETURN(weights.token_norm, loader.norm(kStateTokenNorm, {}));
+  QUIRE_ASSIGN_OR_RETURN(weights.state_norm, loader.norm(kStateNorm, {}));
+  return std::optional(Eagle3Input(std::move(weights), loader.spec().state_input.add_to_normed));
+}
+
 Result<LayerExtras> load_extras(const DecoderSpec& spec, TensorLoader& loader, std::int64_t index) {
   const LayerSpec& layer = spec.layers[static_cast<std::size_t>(index)];
   LayerExtras extras;
@@ -155,6 +164,7 @@ Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, s
   QUIRE_ASSIGN_OR_RETURN(norms.feed_forward_output, loader.norm(kMlpOutputNorm, {}, index));
   LayerShape shape = {.hidden_size = spec.hidden_size,
                       .parallel = layer.parallel,
+                      .joined_input = layer.joined_input,
                       .residual_scale = static_cast<float>(layer.residual_scale)};
   const std::int32_t rope = layer.rope();
   if (rope != kNoRope) shape.rotary = static_cast<std::size_t>(rope);
@@ -256,7 +266,9 @@ Result<std::unique_ptr<Model>> Model::load_besides(
   QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
   TensorLoader loader(spec, source, device, progress, quantization, cache, matrices);
   Inputs inputs;
-  if (spec.state_input.present) {
+  if (spec.state_input.size != 0) {
+    QUIRE_ASSIGN_OR_RETURN(inputs.eagle3, load_eagle3_input(loader));
+  } else if (spec.state_input.present) {
     QUIRE_ASSIGN_OR_RETURN(inputs.states, load_state_input(loader));
   } else {
     QUIRE_ASSIGN_OR_RETURN(vocabulary.embedding, loader.vocabulary(TensorRole::kEmbedding));
@@ -273,7 +285,7 @@ Result<std::unique_ptr<Model>> Model::load_besides(
     QUIRE_ASSIGN_OR_RETURN(
         inputs.norm, loader.norm(TensorRole::kEmbeddingNorm, {TensorRole::kEmbeddingNormBias}));
   }
-  if (!spec.tie_word_embeddings && !spec.state_input.present) {
+  if (spec.has_output()) {
     QUIRE_ASSIGN_OR_RETURN(vocabulary.output, loader.vocabulary(TensorRole::kOutput));
   }
   QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));

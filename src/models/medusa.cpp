@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -14,6 +13,7 @@
 #include "base/printable.h"
 #include "kernels/sizing.h"
 #include "models/draft_layers.h"
+#include "models/token_map.h"
 
 namespace quire {
 namespace {
@@ -140,26 +140,6 @@ Result<DeviceFloats> load_vector(const WeightSource& source, const std::string& 
   return device.upload(std::move(values));
 }
 
-Result<std::vector<TokenId>> load_token_map(const TensorInfo& tensor, std::int64_t vocab_size) {
-  if (tensor.encoding != Encoding::kI64) {
-    return Status::bad_model(fmt::format("{}: tensor {}: expected 64-bit integers", tensor.file,
-                                         printable(tensor.name)));
-  }
-  std::vector<TokenId> tokens;
-  for (std::int64_t i = 0; i < tensor.shape[0]; ++i) {
-    std::int64_t token = 0;
-    std::memcpy(&token, tensor.data.data() + static_cast<std::size_t>(i) * sizeof(token),
-                sizeof(token));
-    if (token < 0 || token >= vocab_size) {
-      return Status::bad_model(fmt::format("{}: tensor {} has token {}; the model has {}",
-                                           tensor.file, printable(tensor.name), token, vocab_size),
-                               kOtherHeads);
-    }
-    tokens.push_back(static_cast<TokenId>(token));
-  }
-  return tokens;
-}
-
 }  // namespace
 
 std::string MedusaSpec::block_name(std::int64_t head, std::int64_t layer, bool is_bias) const {
@@ -227,9 +207,9 @@ Result<LoadedMedusa> load_medusa(const MedusaSpec& spec, const WeightSource& sou
   LoadedMedusa loaded;
   loaded.heads = std::make_unique<const MedusaHeads>(std::move(weights));
   if (spec.reduced) {
-    QUIRE_ASSIGN_OR_RETURN(
-        loaded.token_map,
-        load_token_map(*source.find(spec.prefix + std::string(kTokenMap)), model_vocab_size));
+    QUIRE_ASSIGN_OR_RETURN(loaded.token_map,
+                           read_token_map(*source.find(spec.prefix + std::string(kTokenMap)),
+                                          /*offsets=*/false, model_vocab_size));
   }
   return loaded;
 }

@@ -109,7 +109,8 @@ std::int32_t LayerSpec::kv_window() const {
 }
 
 std::int64_t DecoderSpec::max_product_inputs() const {
-  std::int64_t inputs = std::max((state_input.present ? 2 : 1) * hidden_size, per_layer.width);
+  std::int64_t inputs =
+      std::max({(state_input.present ? 2 : 1) * hidden_size, state_input.size, per_layer.width});
   for (const LayerSpec& layer : layers) {
     inputs = std::max(inputs, layer.laurel_rank);
     const std::int64_t of_mixer =
@@ -178,8 +179,7 @@ std::vector<TensorShape> DecoderSpec::tensors() const {
   }
   if (norm.weight && final_norm) tensors.push_back({final_norm_role(), {hidden_size}});
   if (norm.bias) tensors.push_back({TensorRole::kFinalNormBias, {hidden_size}});
-  if (!tie_word_embeddings && !state_input.present)
-    tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
+  if (has_output()) tensors.push_back({TensorRole::kOutput, {vocab_size, hidden_size}});
   if (output_bias) tensors.push_back({TensorRole::kOutputBias, {vocab_size}});
   if (per_layer.width != 0) {
     const std::int64_t all = num_layers() * per_layer.width;
@@ -202,7 +202,8 @@ std::vector<TensorShape> DecoderSpec::tensors() const {
 
 void DecoderSpec::list_state_input(std::vector<TensorShape>& tensors) const {
   using enum TensorRole;
-  tensors.push_back({kStateProjection, {hidden_size, 2 * hidden_size}});
+  tensors.push_back({kStateProjection,
+                     {hidden_size, state_input.size == 0 ? 2 * hidden_size : state_input.size}});
   if (state_input.bias) tensors.push_back({kStateProjectionBias, {hidden_size}});
   if (!state_input.norms) return;
   tensors.push_back({kStateTokenNorm, {hidden_size}});

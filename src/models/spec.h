@@ -58,6 +58,7 @@ struct LayerSpec {
   bool parallel = false;         // both blocks read what the layer gets, through one norm
   bool two_norms = false;        // where they are parallel: each through its own
   bool input_norm = true;        // before the mixer, where norms are before the blocks
+  bool joined_input = false;     // the mixer reads what the model joins (nn/eagle3_input.h)
   double residual_scale = 1;     // of what the blocks add to the residual stream
   std::int64_t laurel_rank = 0;  // of the residual beside the mixer (nn/laurel_block.h); 0: none
   bool output_scale = false;     // the layer's result is scaled by a number of the checkpoint
@@ -107,6 +108,10 @@ struct StateInputSpec {
   bool present = false;
   bool norms = false;  // of both, before they are joined
   bool bias = false;   // of the matrix that joins them
+  // Of EAGLE-3 (nn/eagle3_input.h): numbers of a state, which is of several layers; 0: it is one
+  // hidden state. Then they have an output matrix of their own.
+  std::int64_t size = 0;
+  bool add_to_normed = false;
 };
 
 struct DecoderSpec {
@@ -145,6 +150,13 @@ struct DecoderSpec {
   bool tied_without_output = false;  // there: embeddings are tied where no output matrix is
 
   std::int64_t num_layers() const { return static_cast<std::int64_t>(layers.size()); }
+
+  // Numbers of a state of the model that is drafted for.
+  std::int64_t state_size() const { return state_input.size == 0 ? hidden_size : state_input.size; }
+  // Whether it has an output matrix of its own, which is not the embedding.
+  bool has_output() const {
+    return !tie_word_embeddings && (!state_input.present || state_input.size != 0);
+  }
 
   // Of the first layer, where that is attention, and not latent.
   const AttentionSpec& attention() const { return layers.front().attention(); }

@@ -46,7 +46,8 @@ void DecoderLayer::forward(ForwardContext& ctx, const RotaryTable* rotary, int i
     float* const second = ctx.arena.floats(ctx.tokens.num_tokens * shape_.hidden_size);
     side_by_side = input_of(ctx, norms_.feed_forward_input, hidden, second);
   }
-  const float* input = input_of(ctx, norms_.mixer_input, hidden, normed);
+  const float* input =
+      shape_.joined_input ? ctx.joined : input_of(ctx, norms_.mixer_input, hidden, normed);
   if (extras_.laurel) extras_.laurel->forward(ctx, input, hidden);
   const Residual mixed = residual(norms_.mixer_output);
   std::visit([&](const auto& block) { block.forward(ctx, rotary, index, input, mixed); }, mixer_);

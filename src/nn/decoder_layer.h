@@ -43,6 +43,7 @@ struct LayerShape {
   // it, or, where there is a feed_forward_input, each what its own norm does. No outputs are
   // normed.
   bool parallel = false;
+  bool joined_input = false;               // the mixer reads ForwardContext::joined
   float residual_scale = 1.0F;             // of what the blocks add
   float output_scale = 1.0F;               // of what the layer gives
   std::optional<std::size_t> rotary = {};  // which of the stack's tables; none: no positions

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/ids.h"
 #include "kernels/device.h"
@@ -50,6 +51,14 @@ struct PerLayerVectors {
   std::int64_t stride = 0;
 };
 
+// What whoever drafts is given of inner layers: hidden states as they enter the layers `layers`, in
+// ascending order, of which the last may be the number of layers: what the last one gives.
+struct InnerStates {
+  std::span<const std::int32_t> layers;
+  float* data = nullptr;    // [layers][num_tokens][hidden_size]
+  std::uint64_t bytes = 0;  // of those of one layer
+};
+
 struct ForwardContext {
   OpStream& ops;
   Arena& arena;
@@ -64,10 +73,15 @@ struct ForwardContext {
   // [num_streams][num_tokens][hidden_size] where tokens have streams (nn/altup_block.h), set by the
   // model's forward().
   float* streams = nullptr;
-  // Of layers that draft for another model: its states, [num_tokens][hidden_size], and the numbers
+  InnerStates inner_states = {};
+  // Of layers that draft for another model: its states, [num_tokens][state_size], and the numbers
   // 0, num_tokens, 1, num_tokens + 1, ...: [2 num_tokens].
   const float* states = nullptr;
+  std::int64_t state_size = 0;
   const std::int64_t* pairs = nullptr;
+  // What a layer reads in place of what it gets (nn/eagle3_input.h), [num_tokens][2 hidden_size];
+  // set by the model's forward().
+  const float* joined = nullptr;
   ActivationMode activation_mode = ActivationMode::kFloat32;
 
   KvLayout layout_of(int layer) const {

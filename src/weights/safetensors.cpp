@@ -29,7 +29,7 @@ Result<Encoding> encoding_of(const JsonReader& entry, SafetensorsTypes types) {
   if (dtype == "F16") return Encoding::kF16;
   if (dtype == "BF16") return Encoding::kBF16;
   if (types == SafetensorsTypes::kQuantized) {
-    if (dtype == "U8") return Encoding::kU8;
+    if (dtype == "U8" || dtype == "BOOL") return Encoding::kU8;
     if (dtype == "I8") return Encoding::kI8;
     if (dtype == "I32") return Encoding::kI32;
     if (dtype == "I64") return Encoding::kI64;

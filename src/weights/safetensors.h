@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kSafetensorsMaxIndexBytes = 100'000'000;
 // Which tensors a file may have.
 enum class SafetensorsTypes : std::uint8_t {
   kFloats,     // F32, F16 and BF16
-  kQuantized,  // and U8, I8, I32, I64 and F8_E4M3
+  kQuantized,  // and BOOL, U8, I8, I32, I64 and F8_E4M3; of BOOL a byte each, as of U8
 };
 
 // What the weights of a folder are called: in Hugging Face layout, and in Mistral AI's.
