@@ -90,7 +90,7 @@ def main():
             restored.append(seconds)
             found.append(cached)
     computed = statistics.median(seconds for seconds, _, _ in firsts)
-    report({"tokens": options.tokens, "connector": options.connector, "computed_s": computed,
+    report({"tokens": options.tokens, "computed_s": computed,
             "restored_s": statistics.median(restored), "found_tokens": min(found),
             "times_sooner": computed / statistics.median(restored)}, options.json)
 
