@@ -196,6 +196,13 @@ TEST(HostNames, AreNotWhatTheirComplementHas) {
   EXPECT_FALSE(accepts(kNot, "\"xn--ll-0ea\""));
   EXPECT_FALSE(accepts(kNot, "\"a.xn--ll-0ea\""));
   EXPECT_TRUE(accepts(kNot, "\"a b\""));
+  // Narrowed or not.
+  for (const char* more : {R"("maxLength": 100)", R"("pattern": "a|x")"}) {
+    const std::string schema =
+        std::string(R"({"type": "string", "not": {"format": "hostname", )") + more + "}}";
+    EXPECT_FALSE(accepts(schema, "\"xn--ll-0ea\"")) << schema;
+    EXPECT_TRUE(accepts(schema, "\"a b\"")) << schema;
+  }
   constexpr std::string_view kAny =
       R"({"type": "string", "anyOf": [{"format": "hostname"}, {"pattern": "^[a-z ]+$"}]})";
   for (const char* text : {"\"xn--ll-0ea\"", "\"a b\"", "\"a-b.c\""}) {

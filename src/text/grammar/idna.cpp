@@ -50,8 +50,9 @@ std::string mapped(std::u32string_view text, int options) {
 // RFC 5892, section 2.2: normalizing and folding change it.
 bool is_unstable(char32_t code, const utf8proc_property_t& property) {
   constexpr std::uint16_t kNoSequence = UINT16_MAX;
-  if (property.decomp_seqindex == kNoSequence && property.casefold_seqindex == kNoSequence)
-    return false;
+  const bool stays =
+      property.decomp_seqindex == kNoSequence && property.casefold_seqindex == kNoSequence;
+  if (stays) return false;
   const std::u32string_view text(&code, 1);
   return mapped(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD) !=
          mapped(text, 0);

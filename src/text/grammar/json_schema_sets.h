@@ -22,10 +22,11 @@
 
 namespace quire {
 
-// Texts that a regular set has besides those of its automaton.
+// Texts that a regular set means besides those of its Dfa. One format has such, so that where two
+// sets have them they are the same.
 struct OpenTexts {
-  std::shared_ptr<const OpenAutomaton> automaton;  // null: none; has those of the set's Dfa too
-  std::shared_ptr<const Dfa> around;               // has all that the set's Dfa does not have
+  std::shared_ptr<const OpenAutomaton> automaton;  // has them, and those of the Dfa; null: lost
+  std::shared_ptr<const Dfa> around;               // has all of them at least; null: there are none
   std::uint32_t max_length = 0;
 };
 
@@ -55,16 +56,18 @@ class StringSet {
   const std::shared_ptr<const Dfa>& spelled() const {  // of automaton(); null if unknown
     return spelled_;
   }
-  // kRegular: what it has besides. Sets made from this one by anything but a union lack those
-  // texts, and so does a complement: each set has fewer texts than are meant rather than more.
+  // kRegular: what is meant besides. Sets made from this one by anything but a union lose those
+  // texts, and so does a complement: each has fewer texts than are meant rather than more.
   const OpenTexts& more() const { return more_; }
+  // The same set, if it is kRegular known to lack texts of `around`, which may be null.
+  StringSet lacking(std::shared_ptr<const Dfa> around) const;
   // kLength, kRegular.
   std::uint32_t min() const { return min_; }
   std::optional<std::uint32_t> max() const { return max_; }
   bool is_counted() const { return min_ > 0 || max_; }
   // Without more().
   Result<Dfa> language(GrammarBudget& budget) const;
-  // More than it has rather than less.
+  // With what more() is around of.
   Result<Dfa> language_around(GrammarBudget& budget) const;
 
   bool operator==(const StringSet& other) const;

@@ -25,6 +25,10 @@ bool has_length(std::string_view text, std::uint32_t min, std::optional<std::uin
   return size >= min && (!max || size <= *max);
 }
 
+const std::shared_ptr<const Dfa>& around_of(const StringSet& a, const StringSet& b) {
+  return a.more().around != nullptr ? a.more().around : b.more().around;
+}
+
 std::vector<std::string> filter_texts(const StringSet& from, const StringSet& by, bool keep) {
   std::vector<std::string> texts;
   for (const std::string& text : from.texts()) {
@@ -74,6 +78,12 @@ StringSet StringSet::kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const 
   return set;
 }
 
+StringSet StringSet::lacking(std::shared_ptr<const Dfa> around) const {
+  StringSet set = *this;
+  if (kind_ == Kind::kRegular) set.more_ = {.automaton = nullptr, .around = std::move(around)};
+  return set;
+}
+
 bool StringSet::contains(std::string_view text) const {
   switch (kind_) {
     case Kind::kThese:
@@ -111,7 +121,7 @@ Result<Dfa> StringSet::language(GrammarBudget& budget) const {
 
 Result<Dfa> StringSet::language_around(GrammarBudget& budget) const {
   QUIRE_ASSIGN_OR_RETURN(Dfa dfa, language(budget));
-  if (more_.automaton == nullptr) return dfa;
+  if (more_.around == nullptr) return dfa;
   const std::vector<Dfa> parts = {std::move(dfa), *more_.around};
   return dfa_union(parts, budget);
 }
@@ -120,7 +130,8 @@ bool StringSet::operator==(const StringSet& other) const {
   if (kind_ != other.kind_) return false;
   if (kind_ == Kind::kLength || kind_ == Kind::kRegular) {
     if (min_ != other.min_ || max_ != other.max_) return false;
-    if (more_.automaton != other.more_.automaton) return false;
+    if (more_.automaton != other.more_.automaton || more_.around != other.more_.around)
+      return false;
     return dfa_ == other.dfa_ || *dfa_ == *other.dfa_;
   }
   return texts_ == other.texts_ || *texts_ == *other.texts_;
@@ -151,14 +162,14 @@ Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudge
   const bool counted = min > 0 || max;
   if (a.kind() == Kind::kRegular && b.kind() == Kind::kRegular && counted) {
     QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(a.automaton(), b.automaton(), budget));
-    const StringSet uncounted = StringSet::regular(std::move(both));
+    const StringSet uncounted = StringSet::regular(std::move(both)).lacking(around_of(a, b));
     if (uncounted.is_none()) return uncounted;
     return of_length(uncounted, min, max, budget);
   }
   QUIRE_ASSIGN_OR_RETURN(const Dfa left, a.language(budget));
   QUIRE_ASSIGN_OR_RETURN(const Dfa right, b.language(budget));
   QUIRE_ASSIGN_OR_RETURN(Dfa both, dfa_intersect(left, right, budget));
-  return StringSet::regular(std::move(both));
+  return StringSet::regular(std::move(both)).lacking(around_of(a, b));
 }
 
 Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
@@ -170,8 +181,7 @@ Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
   if (max && *max < min) return StringSet::none();
   QUIRE_ASSIGN_OR_RETURN(const bool any, has_text_of_length(automaton, min, max, budget));
   if (!any) return StringSet::none();
-  StringSet counted = set;
-  counted.more_ = {};
+  StringSet counted = set.lacking(set.more_.around);
   counted.min_ = min <= shortest_rests(automaton)[0] ? 0 : min;
   counted.max_ = max;
   const std::optional<std::uint32_t> longest = longest_text(automaton);
@@ -196,7 +206,7 @@ Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& b
   QUIRE_ASSIGN_OR_RETURN(Dfa either, dfa_union(parts, budget));
   StringSet set = StringSet::regular(std::move(either));
   if (set.kind() == Kind::kRegular) {
-    set.more_ = a.more_.automaton != nullptr ? a.more_ : b.more_;
+    set.more_ = a.more_.automaton != nullptr || b.more_.around == nullptr ? a.more_ : b.more_;
   }
   return set;
 }
@@ -213,17 +223,16 @@ Result<StringSet> complement(const StringSet& set, GrammarBudget& budget) {
   }
   QUIRE_ASSIGN_OR_RETURN(const Dfa dfa, set.language_around(budget));
   QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_complement(dfa, budget));
-  return StringSet::regular(std::move(rest));
+  return StringSet::regular(std::move(rest)).lacking(set.more().around);
 }
 
 Result<StringSet> difference(const StringSet& a, const StringSet& b, GrammarBudget& budget) {
   using Kind = StringSet::Kind;
   const bool automata = a.kind() == Kind::kRegular && !a.is_counted() &&
-                        b.kind() == Kind::kRegular && !b.is_counted() &&
-                        b.more().automaton == nullptr;
+                        b.kind() == Kind::kRegular && !b.is_counted() && b.more().around == nullptr;
   if (automata) {
     QUIRE_ASSIGN_OR_RETURN(Dfa rest, dfa_difference(a.automaton(), b.automaton(), budget));
-    return StringSet::regular(std::move(rest));
+    return StringSet::regular(std::move(rest)).lacking(a.more().around);
   }
   QUIRE_ASSIGN_OR_RETURN(const StringSet outside, complement(b, budget));
   return intersect(a, outside, budget);
