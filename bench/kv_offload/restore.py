@@ -121,16 +121,21 @@ def report(result, as_json):
         print(f"{name:<26} {value:,.4g}" if isinstance(value, float) else f"{name:<26} {value:,}")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments(doc, server, tokens, of_tokens=None):
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("model")
-    parser.add_argument("--tokens", type=int, default=8192, help="a multiple of 16")
+    parser.add_argument("--tokens", type=int, default=tokens, help=of_tokens)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--size", type=float, default=2, help="GiB of the disk")
     parser.add_argument("--folder", type=pathlib.Path, help="on the disk to be measured (default: the temporary folder)")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("flags", nargs="*", help="further flags of quire serve, after --")
+    parser.add_argument("flags", nargs="*", help=f"further flags of {server}, after --")
+    return parser
+
+
+def main():
+    parser = arguments(__doc__, "quire serve", 8192, "a multiple of 16")
+    parser.add_argument("--size", type=float, default=2, help="GiB of the disk")
     options = parser.parse_args()
     plan = json.loads(subprocess.run([options.program, "plan", options.model, "--input-len", "1", "--output-len", "1",
                                       "--json"], stdout=subprocess.PIPE, check=True).stdout)

@@ -8,7 +8,6 @@ file whose copy in memory was dropped; the time is that of the restoring and of 
 in the slot. Unlike blocks in Quire's files, a slot's file is written and read by the client's own requests, whole.
 """
 
-import argparse
 import json
 import pathlib
 import statistics
@@ -17,7 +16,7 @@ import tempfile
 import time
 import urllib.request
 
-from restore import await_health, drop_copy, free_port, prompt_of, report
+from restore import arguments, await_health, drop_copy, free_port, prompt_of, report
 
 
 def call(url, body, timeout=3600):
@@ -38,15 +37,7 @@ def start(options, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("model")
-    parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=pathlib.Path, help="on the disk to be measured (default: the temporary folder)")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("flags", nargs="*", help="further flags of llama-server, after --")
-    options = parser.parse_args()
+    options = arguments(__doc__, "llama-server", 4096).parse_args()
     prompt = prompt_of(options.tokens + 1, 1)
     ask = {"prompt": prompt, "n_predict": 1, "temperature": 0, "cache_prompt": True, "id_slot": 0, "return_tokens": True}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:

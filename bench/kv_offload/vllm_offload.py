@@ -8,7 +8,6 @@ computed once and then comes back in turn, from where the connector has put its 
 the connector, what it says is printed, and the exit status is 1.
 """
 
-import argparse
 import contextlib
 import json
 import math
@@ -19,7 +18,7 @@ import statistics
 import subprocess
 import tempfile
 
-from restore import await_health, free_port, prompt_of, report
+from restore import arguments, await_health, free_port, prompt_of, report
 from slot_files import call
 
 BLOCK_SIZE = 128  # tokens of a block of vLLM's CPU backend
@@ -68,15 +67,8 @@ def ask(url, model, prompt):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
-    parser.add_argument("model")
-    parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--rounds", type=int, default=5)
+    parser = arguments(__doc__, "vllm serve", 4096)
     parser.add_argument("--connector", choices=sorted(FLAGS), default="OffloadingConnector")
-    parser.add_argument("--folder", type=pathlib.Path, help="on the disk to be measured (default: the temporary folder)")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("flags", nargs="*", help="further flags of vllm serve, after --")
     options = parser.parse_args()
     prompts = [prompt_of(options.tokens + 1, which) for which in (1, 2)]
     with tempfile.TemporaryDirectory(dir=options.folder) as folder, server(options, folder) as url:
