@@ -102,16 +102,22 @@ Result<std::vector<std::vector<MeasuredStep>>> measure_rounds(const CalibrateFla
 
 constexpr double kWide = 0.15;  // of rounds that are called apart
 
+std::vector<std::vector<StepKind>> kinds_of_rounds(
+    const StepTimes& times, std::span<const std::vector<MeasuredStep>> rounds) {
+  std::vector<std::vector<StepKind>> kinds;
+  for (const auto& round : rounds) kinds.push_back(step_kinds(times, round));
+  return kinds;
+}
+
 // A machine may be slow for some seconds, half as fast where others share its cores, and steps of
 // one kind meet that more often than those of another. So of each kind those rounds count in which
 // it took the least, or little more.
 std::vector<MeasuredStep> undisturbed(const StepTimes& times,
                                       std::span<const std::vector<MeasuredStep>> rounds) {
-  std::vector<std::vector<StepKind>> kinds;
+  const std::vector<std::vector<StepKind>> kinds = kinds_of_rounds(times, rounds);
   std::unordered_map<std::int64_t, double> least;
-  for (const auto& round : rounds) {
-    kinds.push_back(step_kinds(times, round));
-    for (const StepKind& kind : kinds.back()) {
+  for (const auto& round : kinds) {
+    for (const StepKind& kind : round) {
       double& factor = least.try_emplace(kind.first_tokens, kind.factor).first->second;
       factor = std::min(factor, kind.factor);
     }
@@ -136,12 +142,12 @@ struct KindSpread {
 
 std::vector<KindSpread> spreads_of(const StepTimes& times, std::span<const MeasuredStep> steps,
                                    std::span<const std::vector<MeasuredStep>> rounds) {
+  const std::vector<std::vector<StepKind>> of_rounds = kinds_of_rounds(times, rounds);
   std::vector<KindSpread> spreads;
   for (const StepKind& kind : step_kinds(times, steps)) {
     std::vector<double> factors;
-    for (const auto& round : rounds) {
-      const std::vector<StepKind> kinds = step_kinds(times, round);
-      const StepKind* found = find_kind(kinds, kind.first_tokens);
+    for (const auto& round : of_rounds) {
+      const StepKind* found = find_kind(round, kind.first_tokens);
       if (found != nullptr) factors.push_back(found->factor);
     }
     if (factors.empty()) continue;

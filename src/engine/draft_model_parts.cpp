@@ -71,15 +71,8 @@ Result<DraftBundle> open_mtp(const EngineArgs& args, const ModelBundle& bundle) 
   return draft;
 }
 
-Result<json::value> read_config(const std::filesystem::path& file) {
-  constexpr std::uint64_t kMaxConfigBytes = 16U << 20;
-  QUIRE_ASSIGN_OR_RETURN(json::value config, read_json_file(file, kMaxConfigBytes));
-  if (config.is_object()) return config;
-  return Status::bad_model(fmt::format("{}: expected an object", file.string()));
-}
-
 Result<json::value> read_eagle_config(const ModelFiles& files) {
-  if (files.config) return read_config(*files.config);
+  if (files.config) return read_config_file(*files.config);
   return Status::config(fmt::format("{}: there is no config.json", files.path.string()),
                         "give the folder of an EAGLE checkpoint in Hugging Face's layout");
 }
@@ -136,13 +129,12 @@ Result<DraftBundle> open_medusa(const EngineArgs& args, const ModelBundle& bundl
     return Status::not_found(fmt::format("{}: there is no config.json", folder.string()),
                              "give the folder of a Medusa checkpoint");
   }
-  if (there("medusa_lm_head.pt") && !there("medusa_lm_head.safetensors")) {
-    return pickle_refused(folder / "medusa_lm_head.pt");
-  }
   const bool own_name = there(fmt::format("{}.safetensors", kMedusaWeights));
+  const std::string pickle = fmt::format("{}.pt", kMedusaWeights);
+  if (!own_name && there(pickle)) return pickle_refused(folder / pickle);
   draft.files.path = folder;
   draft.files.config = folder / "config.json";
-  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_config(*draft.files.config));
+  QUIRE_ASSIGN_OR_RETURN(const json::value config, read_config_file(*draft.files.config));
   QUIRE_ASSIGN_OR_RETURN(draft.weights,
                          open_safetensors(folder, SafetensorsTypes::kQuantized,
                                           own_name ? kMedusaWeights : kHuggingFaceWeights));

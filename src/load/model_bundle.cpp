@@ -35,7 +35,7 @@ Result<json::value> read_object(const std::filesystem::path& path, std::uint64_t
 // The same for a file that may be absent; null then.
 Result<json::value> read_optional_object(const std::optional<std::filesystem::path>& path) {
   if (!path) return json::value(nullptr);
-  return read_object(*path, kMaxConfigBytes);
+  return read_config_file(*path);
 }
 
 // A chat template and what names it in errors: its file, with its key in there.
@@ -180,6 +180,10 @@ std::string display_name(const std::filesystem::path& path) {
 
 }  // namespace
 
+Result<json::value> read_config_file(const std::filesystem::path& path) {
+  return read_object(path, kMaxConfigBytes);
+}
+
 Result<TextBundle> open_text(const std::string& path) {
   QUIRE_ASSIGN_OR_RETURN(const ModelFiles files, find_model_files(path));
   if (files.kind != ModelFiles::Kind::kGguf) return open_folder_text(files);
@@ -209,7 +213,7 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
     bundle.embedding_defaults = read_embedding_defaults(*file);
     bundle.weights = std::move(file);
   } else if (bundle.files.kind == ModelFiles::Kind::kMistral) {
-    QUIRE_ASSIGN_OR_RETURN(const auto params, read_object(*bundle.files.params, kMaxConfigBytes));
+    QUIRE_ASSIGN_OR_RETURN(const auto params, read_config_file(*bundle.files.params));
     const JsonReader reader(params.get_object(), bundle.files.params->string());
     QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_params(reader));
     QUIRE_ASSIGN_OR_RETURN(
@@ -219,7 +223,7 @@ Result<ModelBundle> open_model(const std::string& path, const std::string& token
       QUIRE_ASSIGN_OR_RETURN(bundle.text, open_folder_text(bundle.files));
     }
   } else {
-    QUIRE_ASSIGN_OR_RETURN(const auto config, read_object(*bundle.files.config, kMaxConfigBytes));
+    QUIRE_ASSIGN_OR_RETURN(const auto config, read_config_file(*bundle.files.config));
     const JsonReader reader(config.get_object(), bundle.files.config->string());
     QUIRE_ASSIGN_OR_RETURN(bundle.spec, spec_from_config(reader));
     QUIRE_ASSIGN_OR_RETURN(auto weights, open_weights(bundle.files.path, reader));

@@ -2,10 +2,12 @@
 // tokenizer and its chat template. `quire inspect` stops here; an engine goes on to load weights.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "load/embedding_defaults.h"
 #include "load/generation_defaults.h"
@@ -35,6 +37,9 @@ struct ModelBundle {
   GenerationDefaults generation_defaults;  // with those of generation_config.json
   EmbeddingDefaults embedding_defaults;
 };
+
+// A file of configuration, which has to be a JSON object (kNotFound, kBadModel).
+Result<json::value> read_config_file(const std::filesystem::path& path);
 
 // The text side alone, also of a file that contains nothing else. Errors as below.
 Result<TextBundle> open_text(const std::string& path);

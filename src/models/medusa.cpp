@@ -1,8 +1,6 @@
 #include "models/medusa.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -13,6 +11,7 @@
 #include "base/printable.h"
 #include "kernels/sizing.h"
 #include "models/draft_layers.h"
+#include "models/tensor_loader.h"
 #include "models/token_map.h"
 
 namespace quire {
@@ -132,11 +131,7 @@ Result<DeviceFloats> load_vector(const WeightSource& source, const std::string& 
   const TensorInfo& tensor = *source.find(name);
   std::vector<float> values(static_cast<std::size_t>(tensor.shape[0]));
   decode_row(tensor.encoding, tensor.data.data(), tensor.shape[0], values.data());
-  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) {
-    return Status::bad_model(
-        fmt::format("{}: tensor {} has values that are not finite", tensor.file, printable(name)),
-        "fetch the file again");
-  }
+  QUIRE_RETURN_IF_ERROR(check_finite(tensor, values));
   return device.upload(std::move(values));
 }
 

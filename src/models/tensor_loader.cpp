@@ -37,14 +37,14 @@ TensorRoles roles_of(const std::vector<TensorShape>& tensors) {
   return roles;
 }
 
+}  // namespace
+
 Status check_finite(const TensorInfo& tensor, std::span<const float> values) {
   if (std::ranges::all_of(values, [](float v) { return std::isfinite(v); })) return {};
   return Status::bad_model(fmt::format("{}: tensor {} has values that are not finite", tensor.file,
                                        printable(tensor.name)),
                            "fetch the file again");
 }
-
-}  // namespace
 
 TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
                            const LoadProgress& progress, LoadQuantization quantization,

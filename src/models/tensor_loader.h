@@ -23,6 +23,9 @@ namespace quire {
 // Called after each tensor that was loaded, with the bytes done and in all.
 using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+// kBadModel where a tensor's values are not all finite.
+Status check_finite(const TensorInfo& tensor, std::span<const float> values);
+
 // Two matrices of each head.
 struct HeadMatrices {
   std::vector<PackedWeight> transposed;

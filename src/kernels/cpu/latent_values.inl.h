@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/intrinsics.h"
 #include "kernels/cpu/unroll.h"
+#include "kernels/transpose.h"
 
 namespace quire {
 
@@ -16,24 +17,18 @@ struct FourPieces;
 
 template <>
 struct FourPieces<4> {
-  using T = __m128i;
+  using T = Words;
   static T load(const std::byte* from) {
-    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    T x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    return x;
   }
-  static void store(std::byte* to, T x) { _mm_storeu_si128(reinterpret_cast<__m128i*>(to), x); }
+  static void store(std::byte* to, T x) { __builtin_memcpy(to, &x, sizeof(x)); }
   static T swap(T x) {
-    return _mm_shuffle_epi8(x, _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15));
+    const __m128i order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
+    return reinterpret_cast<T>(_mm_shuffle_epi8(reinterpret_cast<__m128i>(x), order));
   }
-  static void transpose(T (&x)[4]) {
-    const T low01 = _mm_unpacklo_epi32(x[0], x[1]);
-    const T high01 = _mm_unpackhi_epi32(x[0], x[1]);
-    const T low23 = _mm_unpacklo_epi32(x[2], x[3]);
-    const T high23 = _mm_unpackhi_epi32(x[2], x[3]);
-    x[0] = _mm_unpacklo_epi64(low01, low23);
-    x[1] = _mm_unpackhi_epi64(low01, low23);
-    x[2] = _mm_unpacklo_epi64(high01, high23);
-    x[3] = _mm_unpackhi_epi64(high01, high23);
-  }
+  static void transpose(T (&x)[4]) { transpose_4x4({x[0], x[1], x[2], x[3]}, x); }
 };
 
 template <>

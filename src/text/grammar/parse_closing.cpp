@@ -331,7 +331,7 @@ Status ParseClosing::keep_closable(ParseSetId set, std::uint32_t most,
   for (const ParseStore::Item& item : free) {
     QUIRE_RETURN_IF_ERROR(each_free_token(set, item, sort));
   }
-  const ParseSetId others = free.empty() ? set : store_.without_free_items(set);
+  const ParseSetId others = store_.without(set, free);
   QUIRE_RETURN_IF_ERROR(each_token(
       others, words, [&](TokenId token, ParseSetId next) { sort(token, tokens_to_end(next)); }));
   place(set).farthest = farthest;

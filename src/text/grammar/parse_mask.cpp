@@ -165,11 +165,12 @@ std::vector<ParseStore::Item> ParseStore::free_items(ParseSetId set) const {
   return free;
 }
 
-ParseSetId ParseStore::without_free_items(ParseSetId set) {
-  const std::vector<Item> free = free_items(set);
+ParseSetId ParseStore::without(ParseSetId set, std::span<const Item> left_out) {
+  if (left_out.empty()) return set;
   kernel_.clear();
   for (const Item& item : items_of(set)) {
-    if (std::find(free.begin(), free.end(), item) == free.end()) kernel_.push_back(item);
+    if (std::find(left_out.begin(), left_out.end(), item) == left_out.end())
+      kernel_.push_back(item);
   }
   return intern(kernel_);
 }
@@ -220,7 +221,7 @@ Status ParseStore::overfull() const {
 Status ParseStore::fill_mask(ParseSetId set, std::span<std::uint32_t> words) {
   if (sets_[set].mask == kNone) {
     const std::vector<Item> free = free_items(set);
-    walk_all(free.empty() ? set : without_free_items(set), words);
+    walk_all(without(set, free), words);
     for (const Item& item : free) {
       each_free_token(item, [&](TokenId token, ParseSetId) { allow(token, words); });
     }

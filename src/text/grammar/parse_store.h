@@ -193,8 +193,8 @@ class ParseStore {
   void walk_all(ParseSetId set, std::span<std::uint32_t> words);
   // Those of a set's items that are open automata's and may be followed by any free bytes.
   std::vector<Item> free_items(ParseSetId set) const;
-  // The set of the other items.
-  ParseSetId without_free_items(ParseSetId set);
+  // The set of the other items; the same one where none are left out.
+  ParseSetId without(ParseSetId set, std::span<const Item> left_out);
   // Calls visit(token, set) for each token that may follow a free item, with the set behind it;
   // kNone where it is of free bytes alone, for which no sets are made.
   template <typename Visit>
