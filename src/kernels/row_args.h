@@ -36,7 +36,7 @@ struct RopeAndCacheArgs {
   std::byte* kv = nullptr;  // KV memory of this layer
 
   // Queries, keys and values.
-  [[gnu::always_inline]] std::int32_t all_heads() const {
+  [[gnu::always_inline]] constexpr std::int32_t all_heads() const {
     return num_heads + (layout.has_values() ? 2 : 1) * layout.num_kv_heads;
   }
 };
@@ -100,16 +100,16 @@ struct RowBest {
 };
 
 // The first key that a query at `position` sees. Always inlined: see kv_layout.h.
-[[gnu::always_inline]] inline std::int32_t first_visible_key(const AttentionArgs& args,
-                                                             std::int32_t position) {
+[[gnu::always_inline]] constexpr std::int32_t first_visible_key(const AttentionArgs& args,
+                                                                std::int32_t position) {
   if (args.window > 0) return position >= args.window ? position - args.window + 1 : 0;
   return args.chunk > 0 ? position / args.chunk * args.chunk : 0;
 }
 
 // The first position whose query, and so that of every later one, sees no key before `key` > 0;
 // beyond all positions if there is none.
-[[gnu::always_inline]] inline std::int64_t first_position_from(const AttentionArgs& args,
-                                                               std::int64_t key) {
+[[gnu::always_inline]] constexpr std::int64_t first_position_from(const AttentionArgs& args,
+                                                                  std::int64_t key) {
   if (args.window > 0) return key + args.window - 1;
   if (args.chunk > 0) return (key + args.chunk - 1) / args.chunk * args.chunk;
   return INT64_MAX;
