@@ -64,7 +64,8 @@ struct ModelShape {
   }
 };
 
-// smollm-135m, tinyllama-1.1b, llama-3.2-3b, qwen3-30b-a3b, moe-16x1b, deepseek-v2-lite-dense.
+// smollm-135m, tinyllama-1.1b, llama-3.2-3b, llama-3.1-8b, qwen3-30b-a3b, moe-16x1b,
+// deepseek-v2-lite-dense.
 std::span<const ModelShape> known_shapes();
 // kInvalidArgument naming the known ones.
 Result<ModelShape> find_shape(std::string_view name);
