@@ -37,6 +37,7 @@ class KvOffload : public ::testing::Test {
   // A pool of little more than one prompt, so that each pushes the one before it out.
   EngineArgs args(bool offload = true) const {
     EngineArgs args;
+    args.device = "cpu";
     args.model = tiny_llama("tiny_llama_bf16.gguf");
     args.threads = 2;
     args.max_num_seqs = 2;
@@ -156,11 +157,8 @@ TEST_F(KvOffload, KeepsThePrefixCacheForTheNextRun) {
 // Its memory is not the host's, and its ops run later.
 TEST_F(KvOffload, ComesBackToAnotherDevicesMemory) {
   const auto expected = generate_all(*make(args(false)));
-  const auto make_device = [](IsaLevel level, int threads) {
-    return RemoteDevice::create(threads, op_table(level));
-  };
   for (int run = 0; run < 2; ++run) {
-    auto engine = create_engine(args(), {}, make_device);
+    auto engine = create_engine(args(), {}, remote_compute_device());
     ASSERT_TRUE(engine.ok()) << engine.status().to_string();
     EXPECT_EQ(generate_all(**engine), expected);
     EXPECT_EQ(written(**engine).blocks_fetch_failed, 0);

@@ -63,11 +63,7 @@ struct Results {
 };
 
 Results run(const EngineArgs& args, bool remote, bool preempts = false) {
-  auto made = remote ? create_engine(args, {},
-                                     [](IsaLevel level, int threads) {
-                                       return RemoteDevice::create(threads, op_table(level));
-                                     })
-                     : Engine::create(args, {});
+  auto made = remote ? create_engine(args, {}, remote_compute_device()) : Engine::create(args, {});
   EXPECT_TRUE(made.ok()) << made.status().to_string();
   if (!made.ok()) return {};
   Engine& engine = **made;
@@ -104,6 +100,7 @@ Results run(const EngineArgs& args, bool remote, bool preempts = false) {
 EngineArgs args_of(const std::string& model) {
   EngineArgs args;
   args.model = model;
+  args.device = "cpu";
   args.threads = 2;
   args.max_num_seqs = 20;
   args.max_model_len = 96;

@@ -62,7 +62,7 @@ class LLM:
 
     The settings, given as keywords, are those of ``quire generate --help``: ``tokenizer``,
     ``chat_template`` (a file), ``dtype``, ``kv_cache_dtype``, ``quantization`` (None, "int8", "int4"),
-    ``threads``, ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``,
+    ``device`` ("cpu", "cuda", "cuda:1"), ``threads``, ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``,
     ``gpu_memory_utilization`` (the share of this machine's memory), ``kv_cache_memory_bytes``,
     ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
     ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``,

@@ -332,6 +332,7 @@ json::object info_json(const EngineInfo& info) {
   return {
       {"model", info.model_name},
       {"architecture", info.architecture},
+      {"device", info.device},
       {"isa_level", info.isa_level},
       {"activation", info.activation},
       {"kv_cache_dtype", info.kv_cache_dtype},

@@ -108,6 +108,7 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"kv_cache_dtype", read_setting<&EngineArgs::kv_cache_dtype>},
     {"quantization", read_quantization},
     {"packed_weights_cache", read_setting<&EngineArgs::packed_weights_cache>},
+    {"device", read_setting<&EngineArgs::device>},
     {"threads", read_setting<&EngineArgs::threads>},
     {"block_size", read_setting<&EngineArgs::block_size>},
     {"max_num_seqs", read_setting<&EngineArgs::max_num_seqs>},

@@ -28,6 +28,7 @@ struct BenchFlags {
 
 json::object describe(const EngineInfo& info) {
   return {{"model", info.model_name},
+          {"device", info.device},
           {"isa_level", info.isa_level},
           {"activation", info.activation},
           {"kv_cache_dtype", info.kv_cache_dtype},

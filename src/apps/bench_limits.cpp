@@ -10,6 +10,7 @@
 #include "apps/flag_values.h"
 #include "apps/help.h"
 #include "base/json.h"
+#include "engine/compute_device.h"
 #include "kernels/machine_limits.h"
 #include "tensor/thread_pool.h"
 
@@ -17,6 +18,7 @@ namespace quire {
 namespace {
 
 struct LimitsFlags {
+  std::string device = "cpu";
   int threads = 0;
   bool json = false;
 };
@@ -93,7 +95,37 @@ void print_limits(const MachineLimits& limits) {
   }
 }
 
+void print_gpu_limits(const CudaDeviceInfo& gpu, const CudaLimits& limits, bool as_json) {
+  if (as_json) {
+    const json::object report = {
+        {"device", gpu.name},
+        {"multiprocessors", gpu.multiprocessors},
+        {"read_bytes_per_s",
+         {{"best", limits.best_read_bandwidth}, {"median", limits.median_read_bandwidth}}},
+        {"copy_bytes_per_s", limits.copy_bandwidth},
+        {"bf16_tensor_flop_per_s", limits.bf16_flop_per_s},
+        {"launch_s", limits.launch_seconds}};
+    fmt::print("{}\n", json::serialize(report));
+    return;
+  }
+  const auto line = [](const char* title, double value) {
+    fmt::print("{:<38}{:>10.1f}\n", title, value);
+  };
+  fmt::print("{}, {} multiprocessors\n\n", gpu.name, gpu.multiprocessors);
+  line("read, GB/s", limits.best_read_bandwidth / 1e9);
+  line("read, GB/s, median", limits.median_read_bandwidth / 1e9);
+  line("copy, GB/s read and written", limits.copy_bandwidth / 1e9);
+  line("BF16 tensor cores, TFLOP/s", limits.bf16_flop_per_s / 1e12);
+  line("launch after launch, us", limits.launch_seconds * 1e6);
+}
+
 Status run_limits(const LimitsFlags& flags) {
+  QUIRE_ASSIGN_OR_RETURN(const ComputeDevice device, choose_device(flags.device));
+  if (device.gpu) {
+    QUIRE_ASSIGN_OR_RETURN(const CudaLimits limits, measure_cuda_limits(*device.gpu));
+    print_gpu_limits(*device.gpu, limits, flags.json);
+    return {};
+  }
   QUIRE_ASSIGN_OR_RETURN(
       const MachineLimits limits,
       measure_machine_limits(flags.threads > 0 ? flags.threads : default_num_threads()));
@@ -110,7 +142,11 @@ Status run_limits(const LimitsFlags& flags) {
 Command add_bench_limits(CLI::App& bench) {
   auto flags = std::make_shared<LimitsFlags>();
   set_help(bench, {{{"quire bench limits", "with all available CPUs"},
-                    {"quire bench limits --threads 4 --json", "with at most four, for programs"}}});
+                    {"quire bench limits --device cuda --json", "of a GPU, for programs"}}});
+  bench.add_option("--device", flags->device, "The processor, or a GPU")
+      ->type_name("DEVICE")
+      ->check(known_names("auto|cpu|cuda|cuda:N"))
+      ->capture_default_str();
   bench
       .add_option("--threads", flags->threads,
                   "Maximum number of threads (default: the available CPUs)")

@@ -104,6 +104,14 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
                  "instead of packing again (default: none)")
       ->type_name("DIR")
       ->group(group);
+  app.add_option(
+         "--device", args.device,
+         "What computes: the processor (cpu), GPU N (cuda:N, or cuda for the first), or the "
+         "first GPU that this build has kernels for, if there is one, else the processor")
+      ->type_name("DEVICE")
+      ->check(known_names("auto|cpu|cuda|cuda:N"))
+      ->capture_default_str()
+      ->group(machine_group);
   app.add_option("--threads", args.threads,
                  "Threads (default: as many physical cores as affinity and cgroup quota allow)")
       ->type_name("N")
@@ -123,7 +131,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->group(machine_group);
   add_count(app, "--kv-cache-memory-bytes", args.kv_cache_memory_bytes,
             "Memory of the KV cache (default: as much as the limits above need, but at most a "
-            "quarter of the free memory)",
+            "quarter of the free memory, or all that a GPU has left)",
             1, std::numeric_limits<std::int64_t>::max())
       ->group(machine_group);
   app.add_option("--kv-offload-path", args.kv_offload_path,
@@ -136,10 +144,10 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->type_name("GIB")
       ->check(number(0, 1e6))
       ->group(group);
-  app.add_option(
-         "--gpu-memory-utilization", args.gpu_memory_utilization,
-         "Share of this machine's memory (or the cgroup's limit) that weights, KV cache and "
-         "activations may use together")
+  app.add_option("--gpu-memory-utilization", args.gpu_memory_utilization,
+                 "Share of this machine's memory (or the cgroup's limit, or the GPU's memory) that "
+                 "weights, "
+                 "KV cache and activations may use together")
       ->type_name("SHARE")
       ->check(number(0, 1, true))
       ->capture_default_str()

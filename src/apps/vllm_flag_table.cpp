@@ -98,7 +98,6 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--kernel-config", "", kOne, kFine, "{}", kKernels},
     {"--moe-backend", "", kOne, kFine, "auto", kKernels},
     {"--disable-cascade-attn", "", kNone, kFine, "false", kKernels},
-    {"--device", "", kOne, kMissing, "auto|cpu", "kernels for other devices than CPUs"},
     {"--override-neuron-config", "", kOne, kMissing, "{}", "kernels for other devices than CPUs"},
     {"--additional-config", "", kOne, kMissing, "{}", "kernels for other devices than CPUs"},
     // Several devices, ranks and machines.

@@ -47,6 +47,7 @@ struct EngineArgs {
   std::string kv_cache_dtype = "auto";  // auto, float32, bfloat16, fp8 (fp8_e4m3), int8
   std::string quantization = "none";    // of float weights at load: none, int8, int4
   std::string packed_weights_cache;     // folder for packed weights; empty: none
+  std::string device = "auto";          // auto, cpu, cuda, cuda:N (engine/compute_device.h)
   int threads = 0;                      // 0: the physical cores that affinity and quota allow
   std::int32_t block_size = 16;
   std::int32_t max_num_seqs = 256;
@@ -208,7 +209,8 @@ using OutputSink = std::function<void(const RequestOutput&)>;
 struct EngineInfo {
   std::string model_name;
   std::string architecture;
-  std::string isa_level;
+  std::string device = "cpu";  // or the GPU's name
+  std::string isa_level;       // whose kernels compute: ComputeDevice::level_name()
   // "float32", or "rounded" to the input type of a weight's products (bfloat16, int16 or int8).
   std::string activation;
   std::string kv_cache_dtype;

@@ -11,11 +11,10 @@
 #include "draft/drafter.h"
 #include "draft/speculative_config.h"
 #include "engine/api.h"
+#include "engine/compute_device.h"
 #include "engine/scheduler_listener.h"
 #include "engine/step_pacer.h"
 #include "exec/executor.h"
-#include "kernels/device.h"
-#include "kernels/op_table.h"
 #include "load/generation_defaults.h"
 #include "load/model_bundle.h"
 #include "tensor/dtype.h"
@@ -42,14 +41,10 @@ struct EngineParts {
 
 Result<std::unique_ptr<Engine>> assemble_engine(EngineParts parts);
 
-// Makes the device that an engine computes on, with kernels of this level where they are the
-// host's, and so many threads of the host's for it.
-using MakeDevice = std::function<Result<std::unique_ptr<Device>>(IsaLevel level, int num_threads)>;
-
 // Engine::create() on a device of the caller's.
 Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                                               const EngineObserver& observer,
-                                              const MakeDevice& make_device);
+                                              const ComputeDevice& device);
 
 // All parts that follow from the settings, the model and two sizes; those of `bundle` that are
 // about text move there. What is left to fill in: the executor, and of the info what depends on it.

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/printable.h"
+#include "engine/compute_device.h"
 #include "quant/load_quantization.h"
 
 namespace quire {
@@ -36,6 +37,7 @@ Status check_milliseconds(std::string_view flag, double value) {
 }
 
 Status check_names(const EngineArgs& args) {
+  QUIRE_RETURN_IF_ERROR(check_device_name(args.device));
   QUIRE_RETURN_IF_ERROR(parse_activation_dtype(args.dtype).status());
   QUIRE_RETURN_IF_ERROR(parse_kv_cache_dtype(args.kv_cache_dtype, false).status());
   QUIRE_RETURN_IF_ERROR(parse_load_quantization(args.quantization).status());

@@ -12,7 +12,6 @@
 #include "engine/engine_sizing.h"
 #include "engine/offload_files.h"
 #include "exec/in_process_executor.h"
-#include "kernels/cpu_device.h"
 #include "load/model_bundle.h"
 #include "models/decoder_model.h"
 #include "models/packed_cache.h"
@@ -47,16 +46,13 @@ Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBun
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                                                const EngineObserver& observer) {
-  const MakeDevice make_device = [](IsaLevel level,
-                                    int num_threads) -> Result<std::unique_ptr<Device>> {
-    return std::unique_ptr<Device>(std::make_unique<CpuDevice>(num_threads, op_table(level)));
-  };
-  return create_engine(args, observer, make_device);
+  QUIRE_ASSIGN_OR_RETURN(const ComputeDevice device, choose_device(args.device));
+  return create_engine(args, observer, device);
 }
 
 Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                                               const EngineObserver& observer,
-                                              const MakeDevice& make_device) {
+                                              const ComputeDevice& on) {
   QUIRE_ASSIGN_OR_RETURN(const IsaLevel level, choose_level());
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const std::uint64_t heap_before = heap_bytes();
@@ -76,7 +72,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
         "model and tokenizer do not belong together");
   }
   QUIRE_ASSIGN_OR_RETURN(const EngineSizes sizes,
-                         size_engine(args, bundle, draft, table_bytes, read_memory_limits()));
+                         size_engine(args, bundle, draft, table_bytes, on));
 
   const auto& runner_config = sizes.runner;
   // Before anything is loaded, so that a path that cannot be written shows at once.
@@ -86,11 +82,12 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
                    static_cast<std::int32_t>(sizes.plan.num_blocks), runner_config.kv_cache_dtype));
   std::unique_ptr<BlockFile> offload_files;
   if (!args.kv_offload_path.empty()) {
-    QUIRE_ASSIGN_OR_RETURN(offload_files, open_offload_files(args, bundle, sizes, level));
+    QUIRE_ASSIGN_OR_RETURN(offload_files,
+                           open_offload_files(args, bundle, sizes, on.level_name(level)));
   }
   if (observer.planned) observer.planned(sizes.plan);
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
-  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return make_device(level, threads); }));
+  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return on.make(level, threads); }));
   QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
   if (draft) {
     QUIRE_ASSIGN_OR_RETURN(
@@ -105,10 +102,12 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
     QUIRE_RETURN_IF_ERROR(runner->offload_to(std::move(offload_files)));
   }
   if (args.prefault) runner->prefault();
+  log_gpu_memory(on, sizes.plan.total());
   if (args.speculation) log_info("speculation: {}", args.speculation->to_text());
 
   EngineInfo& info = parts.info;
-  info.isa_level = isa_level_name(level);
+  info.device = on.gpu ? on.gpu->name : "cpu";
+  info.isa_level = on.level_name(level);
   info.activation = runner_config.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32";
   info.quantization = load_quantization_name(sizes.quantization);
   info.threads = threads;

@@ -86,10 +86,10 @@ Status check_takes_back(std::span<const KvGroup> groups, std::string_view who) {
       "leave the flag out, or use a model whose layers all have attention");
 }
 
-Status size_medusa(const MedusaSpec& spec, const WeightSource& weights, int threads,
-                   const ModelRunnerConfig& runner, MemoryPlanInput& input) {
+Status size_medusa(const MedusaSpec& spec, const WeightSource& weights, const ComputeDevice& device,
+                   int threads, const ModelRunnerConfig& runner, MemoryPlanInput& input) {
   const StreamMemory stream =
-      cpu_stream_memory(MedusaRunner::stream_limits(spec, runner.max_num_seqs), threads);
+      device.stream_memory(MedusaRunner::stream_limits(spec, runner.max_num_seqs), threads);
   input.draft_bytes =
       spec.weight_bytes(weights) + MedusaRunner::bytes(spec, runner.max_num_seqs, stream) +
       MedusaDrafter::bytes(spec.hidden_size, runner.max_num_seqs, runner.max_model_len);
@@ -98,8 +98,9 @@ Status size_medusa(const MedusaSpec& spec, const WeightSource& weights, int thre
 
 // Of the model that drafts: its runner, and what it needs besides the cache; that, for each page of
 // the model's.
-Status size_draft_model(const EngineArgs& args, const DraftBundle& draft, int threads,
-                        EngineSizes& sizes, MemoryPlanInput& input) {
+Status size_draft_model(const EngineArgs& args, const DraftBundle& draft,
+                        const ComputeDevice& device, int threads, EngineSizes& sizes,
+                        MemoryPlanInput& input) {
   DraftSizes& own = sizes.draft.emplace();
   own.runner = sizes.runner;
   own.runner.max_sampled_rows = 0;
@@ -109,14 +110,16 @@ Status size_draft_model(const EngineArgs& args, const DraftBundle& draft, int th
   own.runner.states = draft.spec.state_input.present ? StateRows::kLast : StateRows::kNone;
   own.runner.max_steps_in_flight = 1;
   QUIRE_RETURN_IF_ERROR(resolve_types(args, *draft.weights, LoadQuantization::kNone, own.runner));
-  if (draft.medusa) return size_medusa(*draft.medusa, *draft.weights, threads, own.runner, input);
+  if (draft.medusa) {
+    return size_medusa(*draft.medusa, *draft.weights, device, threads, own.runner, input);
+  }
   own.runner.max_model_len =
       std::min<std::int64_t>(sizes.max_model_len, draft.spec.max_position_embeddings);
   own.kv_groups = kv_groups(draft.spec, own.runner.max_model_len, own.runner.kv_format());
   QUIRE_RETURN_IF_ERROR(check_takes_back(own.kv_groups, "the model that drafts"));
   const RunnerMemory memory = ModelRunner::memory_of(
       draft.spec, own.runner,
-      cpu_stream_memory(ModelRunner::stream_limits(draft.spec, own.runner), threads));
+      device.stream_memory(ModelRunner::stream_limits(draft.spec, own.runner), threads));
   input.draft_bytes = planned_weight_bytes(draft.spec, *draft.weights, own.runner.max_model_len) +
                       memory.activations() + memory.workspace;
   if (draft.spec.state_input.present) {
@@ -177,7 +180,7 @@ std::vector<KvGroup> kv_groups(const DecoderSpec& spec, std::int64_t max_model_l
 
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
                                 const std::optional<DraftBundle>& draft, std::uint64_t table_bytes,
-                                const MemoryLimits& limits) {
+                                const ComputeDevice& device) {
   QUIRE_RETURN_IF_ERROR(check_engine_args(args));
   const DecoderSpec& spec = bundle.spec;
   EngineSizes sizes;
@@ -211,19 +214,25 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
       planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
   input.kv_page_bytes = ModelRunner::kv_page_bytes(spec, runner);
   const RunnerMemory memory = ModelRunner::memory_of(
-      spec, runner, cpu_stream_memory(ModelRunner::stream_limits(spec, runner), threads));
+      spec, runner, device.stream_memory(ModelRunner::stream_limits(spec, runner), threads));
   const StepResultLimits results = {.max_num_seqs = args.max_num_seqs,
                                     .max_num_batched_tokens = args.max_num_batched_tokens,
                                     .max_logprobs = args.max_logprobs,
                                     .hidden_size = spec.hidden_size};
-  input.activation_bytes = memory.activations() + results.total_bytes();
+  const std::uint64_t host_bytes = memory.on_host() + results.total_bytes();
+  input.activation_bytes = memory.on_device();
   input.workspace_bytes = memory.workspace;
   if (draft) {
-    QUIRE_RETURN_IF_ERROR(size_draft_model(args, *draft, threads, sizes, input));
+    QUIRE_RETURN_IF_ERROR(size_draft_model(args, *draft, device, threads, sizes, input));
   } else if (args.speculation) {
     input.draft_bytes = drafter_bytes(*args.speculation, args.max_num_seqs, sizes.max_model_len);
   }
-  input.table_bytes = table_bytes;
+  if (device.gpu) {
+    input.host_bytes = host_bytes + table_bytes;
+  } else {
+    input.activation_bytes += host_bytes;
+    input.table_bytes = table_bytes;
+  }
   input.block_table_bytes = KvCacheManager::bytes_per_page(
       args.block_size, sizes.kv_groups, args.enable_prefix_caching, !args.kv_offload_path.empty());
   QUIRE_RETURN_IF_ERROR(size_offloading(args, spec, sizes, input));
@@ -233,7 +242,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   input.max_model_len = sizes.max_model_len;
   input.kv_cache_memory_bytes = args.kv_cache_memory_bytes;
   input.gpu_memory_utilization = args.gpu_memory_utilization;
-  QUIRE_ASSIGN_OR_RETURN(sizes.plan, make_memory_plan(input, limits));
+  QUIRE_ASSIGN_OR_RETURN(sizes.plan, make_memory_plan(input, device.memory));
   runner.num_blocks = sizes.plan.num_blocks;
   if (sizes.draft && !sizes.draft->kv_groups.empty()) {
     sizes.draft->runner.num_blocks = sizes.plan.num_blocks / pages_per_block(sizes.kv_groups) *

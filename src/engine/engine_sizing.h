@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "core/kv_group.h"
 #include "engine/api.h"
+#include "engine/compute_device.h"
 #include "engine/draft_bundle.h"
 #include "exec/model_runner.h"
 #include "load/model_bundle.h"
@@ -34,11 +35,12 @@ struct EngineSizes {
 
 // `draft`: what drafts, where it computes. Its cache has room for as many tokens as the
 // model's. `table_bytes`: what opening the model has put in memory (tokenizer, configuration).
+// `device`: what computes, whose memory the plan is of.
 // kConfig for settings that contradict each other, kInvalidArgument for one out of range,
 // kResourceExhausted with numbers and a remedy where the memory does not suffice.
 Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundle,
                                 const std::optional<DraftBundle>& draft, std::uint64_t table_bytes,
-                                const MemoryLimits& limits);
+                                const ComputeDevice& device);
 
 // The KV cache's type that `args` ask for, as size_engine() chooses it, and its errors.
 Result<DType> kv_cache_dtype(const EngineArgs& args, const ModelBundle& bundle);

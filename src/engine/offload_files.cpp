@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -19,13 +20,12 @@ constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{16} << 20;
 
 // In words; another text is another tier.
 Result<std::string> identity_text(const EngineArgs& args, const ModelBundle& bundle,
-                                  const EngineSizes& sizes, IsaLevel level) {
+                                  const EngineSizes& sizes, std::string_view level) {
   const ModelRunnerConfig& runner = sizes.runner;
   std::string text = fmt::format(
       "Quire {}; {}; quantization {}; level {}; activations {}; KV cache {} in blocks of {}, {} "
       "bytes; max_model_len {}; {}",
-      QUIRE_VERSION, bundle.spec.architecture, load_quantization_name(sizes.quantization),
-      isa_level_name(level),
+      QUIRE_VERSION, bundle.spec.architecture, load_quantization_name(sizes.quantization), level,
       runner.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32",
       dtype_name(runner.kv_cache_dtype), args.block_size,
       ModelRunner::kv_page_bytes(bundle.spec, runner), sizes.max_model_len,
@@ -42,7 +42,8 @@ Result<std::string> identity_text(const EngineArgs& args, const ModelBundle& bun
 
 Result<std::unique_ptr<BlockFile>> open_offload_files(const EngineArgs& args,
                                                       const ModelBundle& bundle,
-                                                      const EngineSizes& sizes, IsaLevel level) {
+                                                      const EngineSizes& sizes,
+                                                      std::string_view level) {
   QUIRE_ASSIGN_OR_RETURN(const std::string text, identity_text(args, bundle, sizes, level));
   const BlockName identity = sha256(std::as_bytes(std::span(text)));
   const std::filesystem::path folder =

@@ -26,11 +26,6 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& p
           .max_draft_paths = config.max_draft_paths};
 }
 
-// Of `memory`, what is cut from one buffer.
-std::uint64_t buffer_bytes(const RunnerMemory& memory) {
-  return memory.hidden + memory.inner + memory.normed + memory.logits + memory.best + memory.arena;
-}
-
 AttentionHeads attention_heads(const LayerSpec& layer) {
   const KvHeads heads = layer.kv_heads();
   return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
@@ -140,7 +135,7 @@ Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Dev
   QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
                          KvStorage::create(device, kv_slot_bytes(spec, config, paging),
                                            paging.slots_per_page, config.num_blocks));
-  QUIRE_ASSIGN_OR_RETURN(Buffer memory, device.allocate(buffer_bytes(memory_of(spec, config, {}))));
+  QUIRE_ASSIGN_OR_RETURN(Buffer memory, device.allocate(memory_of(spec, config, {}).on_device()));
   QUIRE_ASSIGN_OR_RETURN(auto ops, device.make_stream(stream_limits(spec, config)));
   return std::unique_ptr<ModelRunner>(new ModelRunner(model, device, config, paging, std::move(kv),
                                                       std::move(memory), std::move(ops)));

@@ -68,9 +68,10 @@ struct RunnerMemory {
   std::uint64_t states = 0;  // those that results have
   std::uint64_t batch = 0;   // the requests' tokens and block tables, the step's arrays
 
-  std::uint64_t activations() const {
-    return hidden + inner + normed + pooled + logits + best + arena + sampler + states + batch;
-  }
+  // Of the device that computes, and of the host, which may be the same.
+  std::uint64_t on_device() const { return hidden + inner + normed + logits + best + arena; }
+  std::uint64_t on_host() const { return pooled + sampler + states + batch; }
+  std::uint64_t activations() const { return on_device() + on_host(); }
 };
 
 class ModelRunner {

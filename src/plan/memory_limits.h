@@ -1,4 +1,5 @@
-// How much memory this process may use: the machine's, or its cgroup's where that is less.
+// How much memory this process may use: the machine's, or its cgroup's where that is less; or a
+// GPU's.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +20,7 @@ struct MemoryLimits {
   std::uint64_t total = 0;      // bytes of the machine, or the smallest limit of its cgroups
   std::uint64_t available = 0;  // bytes of it that nobody uses now, as far as the system can say
   bool cgroup = false;          // the limit is a cgroup's
+  std::string gpu = {};         // whose memory it is; empty: the machine's
   std::vector<NumaNode> numa_nodes = {};  // in order of id; empty where the system names none
 };
 

@@ -25,8 +25,9 @@ struct PoolSize {
   std::uint64_t bytes = 0;  // that the pool may use
 };
 
-PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left) {
-  const std::uint64_t bytes = input.kv_cache_memory_bytes.value_or(memory_left / 4);
+PoolSize pool_size(const MemoryPlanInput& input, std::uint64_t memory_left, bool of_gpu) {
+  const std::uint64_t share = of_gpu ? memory_left : memory_left / 4;
+  const std::uint64_t bytes = input.kv_cache_memory_bytes.value_or(share);
   const auto affordable = static_cast<std::int64_t>(
       std::min<std::uint64_t>(bytes / (input.kv_page_bytes + input.draft_page_bytes),
                               std::numeric_limits<std::int32_t>::max()));
@@ -195,8 +196,9 @@ std::string kept_text(const PlannedKvGroup& group) {
 }
 
 std::string budget_text(const MemoryPlan& plan, double utilization) {
-  const std::string_view whose =
-      plan.limits.cgroup ? "the cgroup's limit" : "this machine's memory";
+  const std::string whose = !plan.limits.gpu.empty() ? "the memory of " + plan.limits.gpu
+                            : plan.limits.cgroup     ? "the cgroup's limit"
+                                                     : "this machine's memory";
   return fmt::format("{} ({:.0f}% of {}, {}, of which {} are free now)", mebibytes(plan.budget),
                      utilization * 100, whose, mebibytes(plan.limits.total),
                      mebibytes(plan.limits.available));
@@ -246,10 +248,13 @@ std::string MemoryPlan::to_text() const {
          fmt::format("for {} blocks in files: {} tokens, {}", offload_blocks,
                      offload_blocks * block_size, mebibytes(offload_disk_bytes)));
   }
-  line("tables", table_bytes, "");
+  if (limits.gpu.empty()) line("tables", table_bytes, "");
   line("all", total(),
        fmt::format("of {} that it may take{}", mebibytes(budget),
-                   limits.cgroup ? ", by the limit of its cgroup" : ""));
+                   !limits.gpu.empty() ? " of the memory of " + limits.gpu
+                   : limits.cgroup     ? ", by the limit of its cgroup"
+                                       : ""));
+  if (!limits.gpu.empty()) line("host", host_bytes, "of the machine's memory");
   for (const NumaNode& node : limits.numa_nodes) {
     line(fmt::format("NUMA node {}", node.id), node.bytes,
          node.cpus.empty() ? "no CPUs" : fmt::format("CPUs {}", node.cpus));
@@ -259,8 +264,8 @@ std::string MemoryPlan::to_text() const {
 
 std::string MemoryPlan::to_line() const {
   return fmt::format(
-      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {}{}{} + "
-      "tables {}, of {}",
+      "memory: {} = weights {} + KV cache {} ({} tokens) + activations {} + workspace {}{}{}{}, of "
+      "{}",
       mebibytes(total()), mebibytes(weight_bytes), mebibytes(kv_cache_bytes), kv_tokens(),
       mebibytes(activation_bytes), mebibytes(workspace_bytes),
       draft_bytes > 0 ? " + drafts " + mebibytes(draft_bytes) : "",
@@ -268,7 +273,7 @@ std::string MemoryPlan::to_line() const {
           ? fmt::format(" + offloading {} ({} tokens in files of {})", mebibytes(offload_bytes),
                         offload_blocks * block_size, mebibytes(offload_disk_bytes))
           : "",
-      mebibytes(table_bytes), mebibytes(budget));
+      limits.gpu.empty() ? " + tables " + mebibytes(table_bytes) : "", mebibytes(budget));
 }
 
 json::object MemoryPlan::to_json() const {
@@ -293,6 +298,7 @@ json::object MemoryPlan::to_json() const {
           {"offload_blocks", offload_blocks},
           {"offload_disk_bytes", offload_disk_bytes},
           {"table_bytes", table_bytes},
+          {"host_bytes", host_bytes},
           {"total_bytes", total()},
           {"num_blocks", num_blocks},
           {"max_pinned_blocks", max_pinned_blocks},
@@ -305,7 +311,10 @@ json::object MemoryPlan::to_json() const {
           {"budget_bytes", budget},
           {"memory_total_bytes", limits.total},
           {"memory_available_bytes", limits.available},
-          {"memory_limit", limits.cgroup ? "cgroup" : "machine"},
+          {"memory_limit", !limits.gpu.empty() ? "gpu"
+                           : limits.cgroup     ? "cgroup"
+                                               : "machine"},
+          {"gpu", limits.gpu},
           {"numa_nodes", std::move(nodes)}};
 }
 
@@ -379,6 +388,7 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
   plan.offload_disk_bytes = input.offload_disk_bytes;
   plan.offload_blocks = input.offload_blocks;
   plan.table_bytes = input.table_bytes;
+  plan.host_bytes = input.host_bytes;
   plan.block_size = input.block_size;
   plan.kv_groups = input.kv_groups;
   plan.sequence_pages = input.sequence_pages;
@@ -401,7 +411,7 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
                         "strongly quantized model"
                       : "lower --max-num-batched-tokens or --max-num-seqs");
   }
-  const PoolSize pool = pool_size(input, plan.budget - fixed);
+  const PoolSize pool = pool_size(input, plan.budget - fixed, !limits.gpu.empty());
   plan.num_blocks = pool.blocks;
   plan.max_pinned_blocks =
       max_pinned_pages(pool.blocks, input.prompt_pages, input.max_pinned_share);
@@ -416,7 +426,9 @@ Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLi
                                     : "lower --max-model-len, or set --kv-cache-memory-bytes");
   }
   plan.kv_cache_bytes = static_cast<std::uint64_t>(pool.blocks) * input.kv_page_bytes;
-  plan.table_bytes += static_cast<std::uint64_t>(pool.blocks) * input.block_table_bytes;
+  const std::uint64_t block_tables =
+      static_cast<std::uint64_t>(pool.blocks) * input.block_table_bytes;
+  (limits.gpu.empty() ? plan.table_bytes : plan.host_bytes) += block_tables;
   plan.draft_bytes += static_cast<std::uint64_t>(pool.blocks) * input.draft_page_bytes;
   if (plan.total() > plan.budget) {
     return Status::resource_exhausted(

@@ -42,6 +42,7 @@ struct MemoryPlanInput {
   std::uint64_t offload_disk_bytes = 0;
   std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
+  std::uint64_t host_bytes = 0;         // of the host's memory, where the plan is of a GPU's
   std::uint64_t block_table_bytes = 0;  // bookkeeping of one page
 
   // What one sequence of max_model_len tokens holds at most of the pool while it computes its
@@ -68,6 +69,7 @@ struct MemoryPlan {
   std::uint64_t offload_disk_bytes = 0;  // not of the memory
   std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;
+  std::uint64_t host_bytes = 0;        // not of the memory: the host's, where this is a GPU's
   std::int64_t num_blocks = 0;         // pages, where a block has several
   std::int64_t max_pinned_blocks = 0;  // of these: max_pinned_pages()
   std::vector<PlannedKvGroup> kv_groups;
@@ -104,7 +106,8 @@ std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& 
                                    LoadQuantization quantization = LoadQuantization::kNone);
 
 // The KV cache gets what --kv-cache-memory-bytes says, else what max_num_seqs sequences of
-// max_model_len need, at most a quarter of the memory that the weights leave. Errors:
+// max_model_len need, at most a quarter of the memory that the weights leave; of a GPU's, which
+// nobody else needs, all of it. Errors:
 // kResourceExhausted where everything together is over the budget, or the KV cache has no room for
 // one sequence; kInvalidArgument for a utilization out of range.
 Result<MemoryPlan> make_memory_plan(const MemoryPlanInput& input, const MemoryLimits& limits);

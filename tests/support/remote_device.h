@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "engine/compute_device.h"
 #include "kernels/cpu_device.h"
 #include "kernels/device.h"
 
@@ -83,5 +85,13 @@ class RemoteDevice final : public Device {
   CpuDevice home_;
   std::atomic<std::uint64_t> num_ops_ = 0;
 };
+
+// One for an engine, whose plan is of this machine's memory.
+inline ComputeDevice remote_compute_device() {
+  return {
+      .gpu = std::nullopt, .memory = read_memory_limits(), .make = [](IsaLevel level, int threads) {
+        return RemoteDevice::create(threads, op_table(level));
+      }};
+}
 
 }  // namespace quire::test

@@ -56,7 +56,8 @@ Status add_to_trace(ChromeTrace& trace, const StepCaseResult& run) {
 }
 
 json::object describe(const EngineInfo& info) {
-  return {{"model", info.model_name},      {"isa_level", info.isa_level},
+  return {{"model", info.model_name},      {"device", info.device},
+          {"isa_level", info.isa_level},
           {"activation", info.activation}, {"kv_cache_dtype", info.kv_cache_dtype},
           {"threads", info.threads},       {"weight_bytes", info.weight_bytes}};
 }
