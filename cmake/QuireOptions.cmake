@@ -1,6 +1,7 @@
 # Compiler settings shared by every target. Warnings are errors in every preset.
 option(QUIRE_BUILD_TESTS "Build unit and end-to-end tests" ON)
 option(QUIRE_BUILD_BENCHMARKS "Build microbenchmarks" ON)
+option(QUIRE_CUDA "Build the kernels for NVIDIA GPUs (needs nvcc 13)" OFF)
 option(QUIRE_PYTHON "Build the Python package's extension module (needs nanobind and Python's headers)" OFF)
 option(QUIRE_COMPILE_BY_FOLDER "Compile the sources of a folder together: all of them in half the time" ON)
 set(QUIRE_MODEL_ROOT "${PROJECT_SOURCE_DIR}" CACHE PATH

@@ -1,0 +1,26 @@
+// Attention over caches of bfloat16 with tensor cores.
+//
+// What a row's bits depend on. Queries times their scale and log2(e) are rounded to bfloat16, so
+// that weights are powers of two. Of each range of keys (kernels/attention_scratch.h) a row has its
+// largest score, weights relative to that, rounded to bfloat16, and the sums of the weights and of
+// the weighted values, which tensor cores add to float32 sums, 16 keys at a time in a fixed order
+// (attention_paged_math.cuh). Keys that a row does not see have weights of exactly zero, whether
+// they are computed or left out. Partial results are joined in the order of the ranges. Hence any
+// split of rows, keys and ranges among blocks gives the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/attention.h"
+
+namespace quire::cuda {
+
+// Whether the functions below compute such a layer; depends on shapes and types alone.
+bool paged_attention_applies(const AttentionArgs& args);
+
+std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int multiprocessors);
+
+void paged_attention(const Launch& launch, const AttentionInputs& inputs,
+                     const AttentionArgs& args);
+
+}  // namespace quire::cuda

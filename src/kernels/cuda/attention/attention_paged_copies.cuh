@@ -1,0 +1,71 @@
+// How blocks of attention with tensor cores move keys and values into shared memory (PTX ISA,
+// "cp.async" and "mbarrier"); async_copies.cuh has the rest.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cuda/async_copies.cuh"
+
+namespace quire::cuda {
+
+// Arrives at a barrier of this block.
+__device__ inline void paged_arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+// Copies 16 bytes.
+__device__ inline void copy_words(const std::byte* from, std::uint32_t to) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Arrives when all that this thread has copied is there.
+__device__ inline void arrive_when_copied(std::uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
+// Until at most `kGroups` of the committed groups of this thread's copies are not done.
+template <int kGroups>
+__device__ void wait_copied() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+}
+
+// Waits for other threads of the block that call it with the same id, `threads` in all.
+__device__ inline void paged_meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// A place in a ring of buffers, each with a barrier that tells of what was copied and, `distance`
+// bytes on, one that tells that it was read.
+struct RingPlace {
+  std::uint32_t barriers = 0;
+  std::uint32_t distance = 0;
+  std::uint32_t size = 1;
+  std::uint32_t index = 0;
+  std::uint32_t parity = 0;
+
+  __device__ void advance(std::uint32_t by = 1) {
+    index += by;
+    if (index < size) return;
+    index -= size;
+    parity ^= 1U;
+  }
+  __device__ std::uint32_t full() const { return barriers + index * 8; }
+  __device__ std::uint32_t empty() const { return full() + distance; }
+  __device__ void wait_full() const { barrier_wait(full(), parity); }
+  // Whether the next one would not wait.
+  __device__ bool is_empty() const {
+    std::uint32_t done = 0;
+    asm volatile(
+        "{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; "
+        "selp.u32 %0, 1, 0, p;}"
+        : "=r"(done)
+        : "r"(empty()), "r"(parity ^ 1U)
+        : "memory");
+    return done != 0;
+  }
+  // The first time round, buffers are empty.
+  __device__ void wait_empty() const { barrier_wait(empty(), parity ^ 1U); }
+};
+
+}  // namespace quire::cuda

@@ -1,0 +1,55 @@
+// Attention with tensor cores where sequences have few rows: keys are what takes time, and ranges
+// of keys are shared out evenly among all blocks.
+//
+// The work of a step is a list of units: each range of each KV head of each tile of rows of each
+// sequence, ranges innermost. A block takes some neighbouring units. It joins the ranges of a tile
+// and KV head whose first range it has, and gives the partial results of each range otherwise; what
+// several blocks have in common is joined by a second kernel.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/attention/attention.h"
+
+namespace quire::cuda {
+
+inline constexpr std::int32_t kMostSplitBlocks = 160;
+inline constexpr std::int32_t kMostSplitRows = 64;  // of a tile
+
+// Where in the list of units a block begins, and how many it has.
+struct SplitStart {
+  std::int32_t sequence = 0;
+  std::int32_t tile = 0;
+  std::int32_t kv_head = 0;
+  std::int32_t range = 0;
+  std::int32_t units = 0;
+};
+
+// How a step is split. Partial results of a block lie in its slots: in the first those, joined, of
+// the last tile and KV head that it begins and does not end; in the others those of the ranges of
+// the one that it has not begun.
+struct SplitPlan {
+  std::int32_t max_rows = 0;   // sequences with more rows are left out
+  std::int32_t tile_rows = 0;  // 16 or kMostSplitRows
+  std::int32_t slot_rows = 0;
+  std::int32_t share = 0;        // units of a block, where blocks have tiles in common
+  std::int32_t block_slots = 0;  // of a block
+  std::int32_t blocks = 0;
+  bool joins = false;  // whether blocks have a tile in common
+  SplitStart starts[kMostSplitBlocks];
+
+  // Sequences of more than `max_rows` rows are left out. What is split fits in `workspace_bytes`.
+  static SplitPlan of(const AttentionInputs& inputs, const AttentionArgs& args,
+                      std::int32_t max_rows, int multiprocessors, std::uint64_t workspace_bytes);
+  constexpr std::int64_t slot_floats(std::int32_t dims) const {
+    return (std::int64_t{slot_rows} * (dims + 2) + 3) / 4 * 4;  // of whole vectors
+  }
+};
+
+std::uint64_t split_attention_workspace_bytes(const StreamLimits& limits, int multiprocessors);
+
+// Rows of the sequences that `plan` does not leave out.
+void split_attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args,
+                     const SplitPlan& plan);
+
+}  // namespace quire::cuda
