@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/api.h"
+#include "engine/compute_device.h"
 #include "kernels/level_test_support.h"
 #include "serve/models/test_held_engine.h"
 #include "support/collector.h"
@@ -353,6 +354,9 @@ TEST(Matrix, TinyLlamaOfBfloat16) { check_tiny_llama(tiny_llama("tiny_llama_bf16
 
 // All compact encodings. The tokenizer knows few characters.
 TEST(Matrix, TinyLlamaOfCompactWeights) {
+  const auto device = choose_device(EngineArgs().device);
+  ASSERT_TRUE(device.ok()) << device.status().to_string();
+  if (device->gpu) GTEST_SKIP() << "GPUs have no kernels for them";
   Corpus corpus = {.model = tiny_encodings("tiny_compact"), .prompts = {}};
   for (int i = 0; i < 16; ++i) {
     corpus.prompts.push_back(std::string(static_cast<std::size_t>(1 + 4 * i), 'A') + "BCAB");

@@ -3,6 +3,7 @@
 // scripts/make_goldens.sh quantized.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -29,12 +30,14 @@ class QuantizedReference : public ::testing::TestWithParam<IsaLevel> {
     }
   }
 
-  // The largest difference to the reference's logits of the prompt; `suffix`: of another file.
-  static float difference(std::string_view kind, ActivationMode mode, DType kv_dtype,
-                          std::string_view suffix = "") {
+  // The largest difference to the reference's logits of the prompt; `suffix`: of another file. None
+  // where a GPU has no kernels for its weights.
+  static std::optional<float> difference(std::string_view kind, ActivationMode mode, DType kv_dtype,
+                                         std::string_view suffix = "") {
     const auto prompt = token_ids(golden("quantized/goldens.json").at("prompt_token_ids"));
     auto scorer =
         Scorer::open(quantized_model(kind) + std::string(suffix), GetParam(), mode, kv_dtype, 32);
+    if (scores_on_gpu() && scorer.status().code() == StatusCode::kUnimplemented) return {};
     EXPECT_TRUE(scorer.ok()) << kind << ": " << scorer.status().to_string();
     if (!scorer.ok()) return INFINITY;
     return largest_difference((*scorer)->score(prompt, 0),
@@ -45,21 +48,23 @@ class QuantizedReference : public ::testing::TestWithParam<IsaLevel> {
 // The weights decode to the same floats as the reference's, so in float32 the logits agree.
 TEST_P(QuantizedReference, LogitsWithin1e4) {
   for (const std::string_view kind : kQuantizedKinds) {
-    EXPECT_LE(difference(kind, ActivationMode::kFloat32, DType::kF32), 1e-4F) << kind;
+    EXPECT_LE(difference(kind, ActivationMode::kFloat32, DType::kF32).value_or(0), 1e-4F) << kind;
   }
 }
 
 // Whose experts the converter puts into blocks of another order.
 TEST_P(QuantizedReference, GgufOfMxfp4ExpertsWithin1e4) {
-  EXPECT_LE(difference("mxfp4_gpt_oss", ActivationMode::kFloat32, DType::kF32, ".gguf"), 1e-4F);
+  EXPECT_LE(difference("mxfp4_gpt_oss", ActivationMode::kFloat32, DType::kF32, ".gguf").value_or(0),
+            1e-4F);
 }
 
 // The arithmetic that they get by default: inputs rounded to integers.
 TEST_P(QuantizedReference, LogitsWithRoundedInputsStayClose) {
   for (const std::string_view kind : kQuantizedKinds) {
-    const float found = difference(kind, ActivationMode::kInt16, DType::kBF16);
-    EXPECT_LE(found, 0.25F) << kind;
-    EXPECT_GT(found, 0.0F) << kind << ": nothing was rounded";
+    const auto found = difference(kind, ActivationMode::kInt16, DType::kBF16);
+    if (!found) continue;
+    EXPECT_LE(*found, 0.25F) << kind;
+    EXPECT_GT(*found, 0.0F) << kind << ": nothing was rounded";
   }
 }
 
@@ -74,6 +79,7 @@ TEST(QuantizedPlan, IsWhatIsLoaded) {
     ASSERT_TRUE(bundle.ok()) << kind << ": " << bundle.status().to_string();
     auto scorer = Scorer::open(quantized_model(kind), available_levels().back(),
                                ActivationMode::kInt16, DType::kBF16, 64);
+    if (scores_on_gpu() && scorer.status().code() == StatusCode::kUnimplemented) continue;
     ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();
     EXPECT_EQ(planned_weight_bytes(bundle->spec, *bundle->weights, 64),
               (*scorer)->model().weight_bytes())
