@@ -67,6 +67,24 @@ TEST(MemoryPlan, ThePoolTakesAtMostAQuarterOfWhatIsLeft) {
   EXPECT_EQ(plan->num_blocks, static_cast<std::int64_t>((900 - 115) * kMiB / 4 / (64 * 1024)));
 }
 
+// What the host needs is not of a GPU's memory, whose pool takes all that is left.
+TEST(MemoryPlan, OfAGpuIsOfItsMemoryAlone) {
+  MemoryPlanInput input = small_input();
+  input.all_pages = 256 * 1024 / 16;
+  input.table_bytes = 0;
+  input.host_bytes = 5 * kMiB;
+  MemoryLimits limits = limits_of(1000 * kMiB, 1000 * kMiB);
+  limits.gpu = "NVIDIA H100";
+  const auto plan = make_memory_plan(input, limits);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->num_blocks, static_cast<std::int64_t>((900 - 112) * kMiB / (64 * 1024)));
+  EXPECT_EQ(plan->total(), 112 * kMiB + plan->kv_cache_bytes);
+  EXPECT_EQ(plan->host_bytes,
+            5 * kMiB + static_cast<std::uint64_t>(plan->num_blocks) * input.block_table_bytes);
+  EXPECT_THAT(plan->to_text(), HasSubstr("of the memory of NVIDIA H100"));
+  EXPECT_EQ(plan->to_json().at("memory_limit").as_string(), "gpu");
+}
+
 // Two layers that keep all tokens and four that keep 64 of them.
 TEST(MemoryPlan, WindowsTakeThePagesThatTheyNeed) {
   MemoryPlanInput input = small_input();
