@@ -22,7 +22,7 @@ TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 ctest = mkdir -p build/$(1)/reports && \
   ctest --preset $(1) -j $(TEST_JOBS) --no-tests=error -R '$(TESTS)' --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
 
-CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
+CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'src/*.cu' 'src/*.cuh' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
 
 .PHONY: help docs run build python wheel package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package check-wheel format format-check lint fuzz fuzz-minimize goldens clean
 

@@ -56,10 +56,13 @@ Status add_to_trace(ChromeTrace& trace, const StepCaseResult& run) {
 }
 
 json::object describe(const EngineInfo& info) {
-  return {{"model", info.model_name},      {"device", info.device},
+  return {{"model", info.model_name},
+          {"device", info.device},
           {"isa_level", info.isa_level},
-          {"activation", info.activation}, {"kv_cache_dtype", info.kv_cache_dtype},
-          {"threads", info.threads},       {"weight_bytes", info.weight_bytes}};
+          {"activation", info.activation},
+          {"kv_cache_dtype", info.kv_cache_dtype},
+          {"threads", info.threads},
+          {"weight_bytes", info.weight_bytes}};
 }
 
 Status run_step_bench(const StepFlags& flags) {
