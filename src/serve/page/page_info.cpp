@@ -86,11 +86,17 @@ json::object model_facts_json(const ServedModel& served) {
 }
 
 json::object engine_json(const EngineInfo& info) {
-  return {{"isa_level", info.isa_level},           {"activation", info.activation},
-          {"kv_cache_dtype", info.kv_cache_dtype}, {"threads", info.threads},
-          {"max_model_len", info.max_model_len},   {"block_size", info.block_size},
-          {"num_blocks", info.num_blocks},         {"weight_bytes", info.weight_bytes},
-          {"kv_cache_bytes", info.kv_cache_bytes}, {"kv_bytes_per_token", info.kv_bytes_per_token}};
+  return {{"device", info.device},
+          {"isa_level", info.isa_level},
+          {"activation", info.activation},
+          {"kv_cache_dtype", info.kv_cache_dtype},
+          {"threads", info.threads},
+          {"max_model_len", info.max_model_len},
+          {"block_size", info.block_size},
+          {"num_blocks", info.num_blocks},
+          {"weight_bytes", info.weight_bytes},
+          {"kv_cache_bytes", info.kv_cache_bytes},
+          {"kv_bytes_per_token", info.kv_bytes_per_token}};
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ function architecture({model, engine}) {
       fact('Context', `${count(engine.max_model_len)} of ${count(model.max_position_embeddings)} tokens`),
       fact('Chat template', model.chat_template ? 'yes' : 'none'),
       fact('Computes with', engine.isa_level === 'simulated' ? 'nothing: simulated'
-        : `${engine.isa_level}, ${engine.threads} threads, ${engine.activation === 'rounded' ? 'activations rounded to the weights’ precision' : 'activations in float32'}`),
+        : `${engine.device === 'cpu' ? '' : `${engine.device}, `}${engine.isa_level}, ${engine.threads} threads, ${engine.activation === 'rounded' ? 'activations rounded to the weights’ precision' : 'activations in float32'}`),
       fact('Names in requests', model.served_names.join(', '))));
 }
 
