@@ -66,7 +66,7 @@ function memoryPlan({memory_plan: plan, engine}) {
     {label: 'Tokenizer and tables', value: plan.table_bytes, kind: 'data-5'},
     {label: 'Free in the budget', value: total - plan.total_bytes, kind: 'data-none'},
   ];
-  const where = plan.memory_limit === 'cgroup' ? 'the container' : 'the machine';
+  const where = plan.memory_limit === 'gpu' ? plan.gpu : plan.memory_limit === 'cgroup' ? 'the container' : 'the machine';
   return h('section', {class: 'sheet', 'aria-labelledby': 'memory'}, heading,
     sharesBar({label: 'Memory plan', parts, write: bytes, total}),
     h('p', {class: 'muted small'},
