@@ -26,8 +26,8 @@ ComputeDevice processor() {
 ComputeDevice graphics_processor(const CudaDeviceInfo& gpu) {
   return {.gpu = gpu,
           .memory = {.total = gpu.total_bytes, .available = gpu.free_bytes, .gpu = gpu.name},
-          .make = [index = gpu.index](IsaLevel level, int num_threads) {
-            return make_cuda_device(index, num_threads, op_table(level));
+          .make = [gpu](IsaLevel level, int num_threads) -> Result<std::unique_ptr<Device>> {
+            return make_cuda_device(gpu, num_threads, op_table(level));
           }};
 }
 
@@ -77,23 +77,16 @@ Status check_device_name(std::string_view name) {
 Result<ComputeDevice> choose_device(std::string_view name) {
   QUIRE_RETURN_IF_ERROR(check_device_name(name));
   if (name == "cpu" || (name == "auto" && !has_cuda_kernels())) return processor();
+  if (name != "auto") {
+    QUIRE_ASSIGN_OR_RETURN(const CudaDeviceInfo gpu, find_cuda_device(*gpu_index(name)));
+    return graphics_processor(gpu);
+  }
   const auto gpus = cuda_devices();
-  if (name == "auto") {
-    if (!gpus.ok()) return processor();
-    for (const CudaDeviceInfo& gpu : *gpus) {
-      if (gpu.compute_capability == kCudaComputeCapability) return graphics_processor(gpu);
-    }
-    return processor();
+  if (!gpus.ok()) return processor();
+  for (const CudaDeviceInfo& gpu : *gpus) {
+    if (gpu.compute_capability == kCudaComputeCapability) return graphics_processor(gpu);
   }
-  if (!gpus.ok()) return gpus.status();
-  const auto index = static_cast<std::size_t>(*gpu_index(name));
-  if (index >= gpus->size()) {
-    return Status::unavailable(fmt::format("--device {}: CUDA sees {} GPUs", name, gpus->size()),
-                               "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use --device cpu");
-  }
-  const CudaDeviceInfo& gpu = (*gpus)[index];
-  QUIRE_RETURN_IF_ERROR(check_compute_capability(gpu));
-  return graphics_processor(gpu);
+  return processor();
 }
 
 }  // namespace quire

@@ -13,7 +13,7 @@ Status absent() {
 
 bool has_cuda_kernels() { return false; }
 
-Status check_compute_capability(const CudaDeviceInfo& /*gpu*/) { return absent(); }
+Result<CudaDeviceInfo> find_cuda_device(int /*index*/) { return absent(); }
 
 Result<std::vector<CudaDeviceInfo>> cuda_devices() { return absent(); }
 
@@ -24,9 +24,10 @@ StreamMemory cuda_stream_memory(const StreamLimits& /*limits*/, int /*multiproce
   return {};
 }
 
-Result<std::unique_ptr<Device>> make_cuda_device(int /*index*/, int /*num_host_threads*/,
-                                                 const OpTable& /*table*/) {
-  return absent();
+// There is no such GPU that it could be called with.
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceInfo& /*gpu*/, int /*num_host_threads*/,
+                                         const OpTable& /*table*/) {
+  return nullptr;
 }
 
 }  // namespace quire

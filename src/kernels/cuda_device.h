@@ -25,8 +25,6 @@ struct CudaDeviceInfo {
 
 // What the kernels are compiled for: 9.0, Hopper.
 inline constexpr int kCudaComputeCapability = 90;
-// kUnimplemented where a GPU has another one.
-Status check_compute_capability(const CudaDeviceInfo& gpu);
 
 // Whether this build has the kernels.
 bool has_cuda_kernels();
@@ -34,6 +32,9 @@ bool has_cuda_kernels();
 // The GPUs that CUDA sees, whether the kernels run on them or not. kUnimplemented: this build has
 // no kernels for them; kUnavailable: there is no driver, with what CUDA says of it.
 Result<std::vector<CudaDeviceInfo>> cuda_devices();
+// GPU `index`, on which the kernels run. Errors of cuda_devices(); kUnavailable: there is no such
+// GPU; kUnimplemented: it has another compute capability.
+Result<CudaDeviceInfo> find_cuda_device(int index);
 
 // What a GPU can do at most, measured: medians, but for one.
 struct CudaLimits {
@@ -43,17 +44,16 @@ struct CudaLimits {
   double bf16_flop_per_s = 0;  // of tensor cores, from registers and shared memory
   double launch_seconds = 0;   // from one kernel in a stream to the next
 };
-// Takes 2 GiB of its memory meanwhile. Errors as make_cuda_device().
+// `gpu`: of find_cuda_device(). Takes 2 GiB of its memory meanwhile. kResourceExhausted.
 Result<CudaLimits> measure_cuda_limits(const CudaDeviceInfo& gpu);
 
 // What a stream of such a device needs for itself.
 StreamMemory cuda_stream_memory(const StreamLimits& limits, int multiprocessors,
                                 int num_host_threads);
 
-// GPU `index`, with `num_host_threads` threads of the host that prepare data for it, and the
-// kernels of `table` for what the host does to logits. Errors as cuda_devices(); kUnimplemented
-// where the GPU's compute capability is not the kernels'.
-Result<std::unique_ptr<Device>> make_cuda_device(int index, int num_host_threads,
-                                                 const OpTable& table);
+// `gpu`, of find_cuda_device(), with `num_host_threads` threads of the host that prepare data for
+// it, and the kernels of `table` for what the host does to logits.
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceInfo& gpu, int num_host_threads,
+                                         const OpTable& table);
 
 }  // namespace quire

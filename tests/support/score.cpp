@@ -23,7 +23,10 @@ AttentionHeads heads_of(const LayerSpec& layer) {
 }
 
 Result<std::unique_ptr<Device>> make_device(IsaLevel level) {
-  if (scores_on_gpu()) return make_cuda_device(0, 2, op_table(level));
+  if (scores_on_gpu()) {
+    QUIRE_ASSIGN_OR_RETURN(const CudaDeviceInfo gpu, find_cuda_device(0));
+    return make_cuda_device(gpu, 2, op_table(level));
+  }
   return std::unique_ptr<Device>(std::make_unique<CpuDevice>(2, op_table(level)));
 }
 

@@ -108,14 +108,6 @@ Result<CudaDeviceInfo> read_info(int index) {
 
 bool has_cuda_kernels() { return true; }
 
-Status check_compute_capability(const CudaDeviceInfo& gpu) {
-  if (gpu.compute_capability == kCudaComputeCapability) return {};
-  return Status::unimplemented(
-      fmt::format("{} has compute capability {}.{}; the kernels are for 9.0", gpu.name,
-                  gpu.compute_capability / 10, gpu.compute_capability % 10),
-      "use --device cpu");
-}
-
 Result<std::vector<CudaDeviceInfo>> cuda_devices() {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
@@ -128,6 +120,23 @@ Result<std::vector<CudaDeviceInfo>> cuda_devices() {
   return devices;
 }
 
+Result<CudaDeviceInfo> find_cuda_device(int index) {
+  QUIRE_ASSIGN_OR_RETURN(const auto devices, cuda_devices());
+  if (index < 0 || index >= std::ssize(devices)) {
+    return Status::unavailable(
+        fmt::format("there is no GPU {}: CUDA sees {}", index, devices.size()),
+        "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use --device cpu");
+  }
+  const CudaDeviceInfo& gpu = devices[static_cast<std::size_t>(index)];
+  if (gpu.compute_capability != kCudaComputeCapability) {
+    return Status::unimplemented(
+        fmt::format("{} has compute capability {}.{}; the kernels are for 9.0", gpu.name,
+                    gpu.compute_capability / 10, gpu.compute_capability % 10),
+        "use --device cpu");
+  }
+  return gpu;
+}
+
 StreamMemory cuda_stream_memory(const StreamLimits& limits, int multiprocessors,
                                 int num_host_threads) {
   return {.workspace = cuda::workspace_bytes(limits, multiprocessors) + cuda::staged_bytes(limits),
@@ -135,17 +144,9 @@ StreamMemory cuda_stream_memory(const StreamLimits& limits, int multiprocessors,
               SamplingScratch::bytes(limits.vocab_size, limits.max_sampled_rows, num_host_threads)};
 }
 
-Result<std::unique_ptr<Device>> make_cuda_device(int index, int num_host_threads,
-                                                 const OpTable& table) {
-  QUIRE_ASSIGN_OR_RETURN(const auto devices, cuda_devices());
-  if (index < 0 || index >= std::ssize(devices)) {
-    return Status::unavailable(
-        fmt::format("there is no GPU {}: CUDA sees {}", index, devices.size()),
-        "check `nvidia-smi` and CUDA_VISIBLE_DEVICES, or use --device cpu");
-  }
-  const CudaDeviceInfo& info = devices[static_cast<std::size_t>(index)];
-  QUIRE_RETURN_IF_ERROR(check_compute_capability(info));
-  return std::unique_ptr<Device>(std::make_unique<CudaDevice>(info, num_host_threads, table));
+std::unique_ptr<Device> make_cuda_device(const CudaDeviceInfo& gpu, int num_host_threads,
+                                         const OpTable& table) {
+  return std::make_unique<CudaDevice>(gpu, num_host_threads, table);
 }
 
 }  // namespace quire

@@ -111,7 +111,6 @@ double median(const std::vector<double>& sorted) { return sorted[sorted.size() /
 }  // namespace
 
 Result<CudaLimits> measure_cuda_limits(const CudaDeviceInfo& gpu) {
-  QUIRE_RETURN_IF_ERROR(check_compute_capability(gpu));
   cuda::Memory memory(gpu.index);
   QUIRE_ASSIGN_OR_RETURN(std::byte* const from, memory.take(kBytes));
   QUIRE_ASSIGN_OR_RETURN(std::byte* const to, memory.take(kBytes));

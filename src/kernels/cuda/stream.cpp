@@ -44,16 +44,11 @@ class CudaStream final : public OpStream {
     sampling_.begin_step();
   }
   void copy(const std::byte* from, std::uint64_t bytes, std::byte* to) override {
-    enqueue(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, launch().stream));
+    (void)launch();
+    transfers_.copy(from, bytes, to);
   }
   Status synchronize() override {
-    const cudaError_t launched = cudaGetLastError();
-    const cudaError_t done = cudaStreamSynchronize(stream_);
-    const Status transferred = transfers_.take_error();
-    for (const cudaError_t error : {std::exchange(error_, cudaSuccess), launched, done}) {
-      QUIRE_RETURN_IF_ERROR(to_status(error, "compute a step"));
-    }
-    QUIRE_RETURN_IF_ERROR(transferred);
+    QUIRE_RETURN_IF_ERROR(transfers_.synchronize());
     // Both look at what was downloaded, which is forgotten then.
     Status status = sampling_.finish();
     transfers_.finish_downloads();
@@ -198,9 +193,6 @@ class CudaStream final : public OpStream {
             .workspace = workspace_.data(),
             .workspace_bytes = workspace_.size()};
   }
-  void enqueue(cudaError_t error) {
-    if (error_ == cudaSuccess) error_ = error;
-  }
   const std::byte* stage_bytes(std::span<const std::byte> values) override {
     const PinnedPieces::Place place = transfers_.stage(values.size());
     std::copy(values.begin(), values.end(), place.host);
@@ -215,7 +207,6 @@ class CudaStream final : public OpStream {
   Buffer workspace_;
   Transfers transfers_;
   TokenSampling sampling_;
-  cudaError_t error_ = cudaSuccess;  // the first since the last synchronize()
 };
 
 }  // namespace

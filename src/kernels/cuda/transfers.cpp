@@ -94,6 +94,10 @@ void Transfers::enqueue_download(const std::byte* from, std::uint64_t bytes, std
              "copy results from the GPU");
 }
 
+void Transfers::copy(const std::byte* from, std::uint64_t bytes, std::byte* to) {
+  keep_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "compute a step");
+}
+
 const std::byte* Transfers::download(const std::byte* from, std::uint64_t bytes) {
   std::byte* const to = down_.take(bytes).host;
   enqueue_download(from, bytes, to);
@@ -127,10 +131,9 @@ void Transfers::finish_downloads() {
 }
 
 Status Transfers::synchronize() {
+  keep_error(cudaGetLastError(), "compute a step");
   keep_error(cudaStreamSynchronize(stream_), "compute a step");
-  return take_error();
+  return std::exchange(error_, Status());
 }
-
-Status Transfers::take_error() { return std::exchange(error_, Status()); }
 
 }  // namespace quire::cuda

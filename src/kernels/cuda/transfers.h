@@ -73,6 +73,8 @@ class Transfers {
   PinnedPieces::Place stage(std::uint64_t bytes) { return up_.take(bytes); }
   // Before a kernel is enqueued that may read what was staged.
   void enqueue_staged();
+  // Between two places of the GPU.
+  void copy(const std::byte* from, std::uint64_t bytes, std::byte* to);
   // A copy in pinned memory, there when the stream is synchronized, until finish_downloads().
   const std::byte* download(const std::byte* from, std::uint64_t bytes);
   // The same of some rows of an array, one after the other.
@@ -82,10 +84,9 @@ class Transfers {
   void download_to(const std::byte* from, std::span<std::byte> to);
   // The stream is synchronized: writes what download_to() has asked for, and forgets all downloads.
   void finish_downloads();
-  // Waits until all copies and ops are done. Downloads stay.
+  // Waits until all copies and ops are done: the first error of any since the last call, launches
+  // among them. Downloads stay.
   Status synchronize();
-  // The first error since the last call.
-  Status take_error();
 
  private:
   struct Download {

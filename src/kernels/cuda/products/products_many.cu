@@ -3,6 +3,7 @@
 #include <limits>
 #include <span>
 
+#include "base/checked.h"
 #include "kernels/cuda/products/fragment_form.h"
 #include "kernels/cuda/products/many_launchers.h"
 #include "kernels/cuda/products/products_many.h"
@@ -23,22 +24,20 @@ void launch_many_rows(const Launch& launch, ManyCall call) {
   }
 }
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 // Cycles for so many panels with tiles of one kind, as many at a time as there are multiprocessors.
 std::int64_t cycles_of(const TileKind& kind, const Launch& launch, const ManyCall& call,
                        std::int64_t panels) {
   constexpr std::int64_t kInputsOfStep = 64;
   constexpr std::int64_t kTileCycles = 4000;  // beside the steps
-  const std::int64_t tiles = divide_up(call.x.rows, kind.rows) * divide_up(panels, kind.panels);
-  const std::int64_t steps = divide_up(call.part.weight->inputs(), kInputsOfStep);
-  return divide_up(tiles, launch.multiprocessors) * (steps * kind.step_cycles + kTileCycles);
+  const std::int64_t tiles = ceil_div(call.x.rows, kind.rows) * ceil_div(panels, kind.panels);
+  const std::int64_t steps = ceil_div(call.part.weight->inputs(), kInputsOfStep);
+  return ceil_div(tiles, launch.multiprocessors) * (steps * kind.step_cycles + kTileCycles);
 }
 
 // The panels of as many whole rounds as there are.
 std::int64_t whole_rounds(const TileKind& kind, const Launch& launch, const ManyCall& call) {
-  const std::int64_t row_tiles = divide_up(call.x.rows, kind.rows);
-  const std::int64_t tiles = row_tiles * divide_up(call.num_panels, kind.panels);
+  const std::int64_t row_tiles = ceil_div(call.x.rows, kind.rows);
+  const std::int64_t tiles = row_tiles * ceil_div(call.num_panels, kind.panels);
   const std::int64_t whole = tiles / launch.multiprocessors * launch.multiprocessors;
   return std::min(whole / row_tiles * kind.panels, call.num_panels);
 }
