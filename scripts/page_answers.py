@@ -17,6 +17,8 @@ import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 SUGGESTIONS = SOURCE / "src/serve/page/assets/welcome.js"
+PLAYGROUND = SOURCE / "src/serve/page/assets/playground.js"
+COMPLETION_TOKENS = int(re.search(r"^const COMPLETION_TOKENS = (\d+);$", PLAYGROUND.read_text(), re.M)[1])
 SEEDS = range(20)
 AT_ONCE = 20
 
@@ -38,6 +40,7 @@ def ask(url, mode, text, seed):
     else:
         route = "/v1/completions"
         body["prompt"] = text
+        body["max_tokens"] = COMPLETION_TOKENS
     request = urllib.request.Request(url + route, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=1800) as answer:
         choice = json.load(answer)["choices"][0]

@@ -58,6 +58,35 @@ class RealModel(PlaygroundTest):
                 self.assertEqual(self.page.locator(f"#parameter-{each['name']}").input_value(), start)
         expect(self.page.locator("#served-model")).not_to_contain_text("/")
 
+    def test_a_completion_is_more_than_a_line(self):
+        """How long it may be is shown and can be changed; a chat has no such limit."""
+        bodies = self.bodies()
+        limit = self.page.locator("#parameter-max_tokens")
+        changed = self.page.locator(".parameters").get_by_text("1 changed")
+        kind = self.page.get_by_role("group", name="Kind of request")
+        self.open()
+        expect(limit).to_have_value("")
+        kind.get_by_role("button", name="Completion").click()
+        expect(limit).to_have_value("128")
+        expect(changed).to_be_hidden()
+        self.send("Once upon a time")
+        self.await_answer()
+        self.set_parameter("max_tokens", 3)
+        expect(changed).to_be_visible()
+        self.send(" there")
+        self.await_answer(1)
+        self.assertEqual([each["max_tokens"] for each in bodies], [128, 3])
+        kind.get_by_role("button", name="Chat").click()
+        expect(limit).to_have_value("3")  # as the user said
+        self.page.get_by_role("button", name="Reset").click()
+        expect(limit).to_have_value("")
+        self.reload()
+        expect(limit).to_have_value("")
+        kind.get_by_role("button", name="Completion").click()
+        self.set_parameter("max_tokens", "")  # the server's own
+        expect(limit).to_have_attribute("placeholder", "16")
+        expect(changed).to_be_visible()
+
     def test_completion_with_alternatives(self):
         self.open()
         self.page.get_by_role("button", name="Completion").click()

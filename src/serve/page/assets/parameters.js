@@ -140,10 +140,16 @@ export class Parameters {
     return Object.keys(this.preset).filter((name) => this.texts()[name] === this.preset[name]);
   }
 
-  // Where the default is the kind of request's own.
-  showDefault(name, text) {
-    const {input, parameter} = this.fields.get(name);
-    if (parameter.default === null) input.placeholder = text;
+  // Where the kind of request decides: `usual` is what the server takes for an empty field, `asked` what the page
+  // asks for, or ''. A field that the user changed stays.
+  setDefault(name, usual, asked) {
+    const {input, parameter, read, write} = this.fields.get(name);
+    if (parameter.default !== null) return;
+    input.placeholder = usual;
+    const untouched = read() === (this.preset[name] ?? '');
+    this.preset[name] = asked;
+    if (untouched) write(asked);
+    this.#changed();
   }
 
   has(name) {
@@ -173,7 +179,8 @@ export class Parameters {
   }
 
   #count() {
-    const count = Object.keys(this.texts()).filter((name) => this.texts()[name] !== this.preset[name]).length;
+    const texts = this.texts();
+    const count = Object.keys({...this.preset, ...texts}).filter((name) => (texts[name] ?? '') !== (this.preset[name] ?? '')).length;
     this.summary.textContent = count > 0 ? `${count} changed` : '';
     this.clear.hidden = count === 0;
   }

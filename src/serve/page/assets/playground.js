@@ -15,6 +15,8 @@ import {Transcript} from './transcript.js';
 import {welcome} from './welcome.js';
 
 const MODES = [['chat', 'Chat'], ['completion', 'Completion']];
+// A completion has no end of its own as a turn of a chat has, and the server's default is a line.
+const COMPLETION_TOKENS = 128;
 
 class Playground {
   // `database` is null where the browser keeps nothing.
@@ -140,7 +142,8 @@ class Playground {
     const {mode} = this.conversation;
     for (const each of this.modeButtons) each.setAttribute('aria-pressed', String(each.dataset.mode === mode));
     this.systemBox.hidden = mode !== 'chat';
-    this.settings.showDefault('max_tokens', mode === 'chat' ? 'what fits' : '16');
+    if (mode === 'chat') this.settings.setDefault('max_tokens', 'what fits', '');
+    else this.settings.setDefault('max_tokens', '16', String(Math.min(COMPLETION_TOKENS, this.api.info.engine.max_model_len >> 1)));
     this.composer.setMode(mode);
     this.problem.replaceChildren();
   }

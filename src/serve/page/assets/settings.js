@@ -92,8 +92,8 @@ export class Settings {
     return this.sides.find(({name}) => name === this.shown).parameters;
   }
 
-  showDefault(name, text) {
-    for (const {parameters} of this.sides) parameters.showDefault(name, text);
+  setDefault(name, usual, asked) {
+    for (const {parameters} of this.sides) parameters.setDefault(name, usual, asked);
   }
 
   // Shows the field that an error names, on its side, at the place that it tells.
