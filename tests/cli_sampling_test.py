@@ -141,9 +141,15 @@ class FirstCall(WithFolder):
     """What `quire serve` suggests to try works for the model that it serves."""
 
     def try_it(self, *args):
-        command = self.serve_until(r"try: (curl .*)$", *args)
-        return command, subprocess.run(["sh", "-c", command + " -sf --noproxy '*'"],
+        command = self.serve_until(r"try(?:, with your key for KEY)?: (curl .*)$", *args)
+        return command, subprocess.run(["sh", "-c", command.replace("KEY", "sesame") + " -sf --noproxy '*'"],
                                        stdout=subprocess.PIPE, text=True, timeout=120)
+
+    def test_with_a_key(self):
+        command, result = self.try_it("--model", TINY / "hf", "--api-key", "sesame")
+        self.assertIn("Bearer KEY", command)
+        self.assertNotIn("sesame", command)
+        self.assertEqual(json.loads(result.stdout)["object"], "chat.completion")
 
     def test_with_and_without_a_chat_template(self):
         command, result = self.try_it("--model", TINY / "hf")

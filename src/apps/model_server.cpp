@@ -118,9 +118,11 @@ void announce(const Service& service, const HttpServer& server, const HttpServer
   const std::string url = http.uds.empty()
                               ? address + route
                               : "--unix-socket " + http.uds + " http://localhost" + route;
-  const std::string key =
-      http.api_keys.empty() ? "" : " -H 'Authorization: Bearer '\"$QUIRE_API_KEY\"";
-  log_info("try: curl {}{} -H 'Content-Type: application/json' -d '{}'", url, key, body);
+  // The key itself does not belong in a log.
+  const bool keyed = !http.api_keys.empty();
+  log_info("try{}: curl {}{} -H 'Content-Type: application/json' -d '{}'",
+           keyed ? ", with your key for KEY" : "", url,
+           keyed ? " -H 'Authorization: Bearer KEY'" : "", body);
 }
 
 // From the first signal on: nothing new is accepted, what runs goes on until it is done or its time
