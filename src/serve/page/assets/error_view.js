@@ -7,7 +7,7 @@ const TITLES = {
 };
 
 // Messages repeat the field's name in front; the title already says it.
-function words({message, param}) {
+export function words({message, param}) {
   const start = `${param}: `;
   const text = message.replace(/^request: /, '');
   return param && text.startsWith(start) ? text.slice(start.length) : text;

@@ -2,6 +2,7 @@
 // means the server's default, which it shows; only what was changed goes into a request.
 import {h, icon} from './dom.js';
 import {ServerError} from './api.js';
+import {words} from './error_view.js';
 
 const GROUPS = [
   {title: 'Sampling', open: true, names: ['temperature', 'top_p', 'min_p', 'top_k', 'seed', 'max_tokens', 'n']},
@@ -93,6 +94,15 @@ function showHelp(row) {
   });
 }
 
+// Says at a field what is wrong with it, for on a phone the panel lies over the error itself; null: nothing any more.
+function complain({parameter, input, row}, message) {
+  if (message === null) input.removeAttribute('aria-invalid');
+  else input.setAttribute('aria-invalid', 'true');
+  const help = row.querySelector('.help');
+  help.textContent = message ?? parameter.description;
+  help.classList.toggle('wrong', message !== null);
+}
+
 export class Parameters {
   // `saved`: texts of the fields by name, as texts() gave them; `onChange` is called after each change; the
   // fields' ids begin with `prefix`.
@@ -158,9 +168,10 @@ export class Parameters {
 
   // Shows the field that an error names, with what is at the place that its message tells selected.
   focus(name, message) {
-    const {input, row, parameter} = this.fields.get(name);
+    const field = this.fields.get(name);
+    const {input, row, parameter} = field;
     row.closest('details').open = true;
-    input.setAttribute('aria-invalid', 'true');
+    complain(field, words({message, param: name}));
     input.scrollIntoView({block: 'center'});
     input.focus();
     const place = parameter.kind === 'structured_outputs' ? placeOf(message, input.value) : null;
@@ -248,7 +259,7 @@ export class Parameters {
     });
     const mark = () => {
       row.classList.toggle('changed', input.value !== '');
-      input.removeAttribute('aria-invalid');
+      complain({parameter, input, row}, null);
       if (slider) slider.value = input.value === '' ? value ?? 0 : input.value;
     };
     input.addEventListener('input', () => {
