@@ -112,6 +112,10 @@ class RealModel(PlaygroundTest):
         self.assert_alternatives(tops[5])
         self.page.keyboard.press("Escape")
         expect(self.page.get_by_role("tooltip")).to_have_count(0)
+        tokens.nth(2).hover()
+        self.assert_alternatives(tops[2])
+        self.send(" and")  # the pointer stays
+        expect(self.page.get_by_role("tooltip")).to_have_count(0)
 
     def assert_alternatives(self, top):
         """The card lists what the API does, best first, with its probabilities."""

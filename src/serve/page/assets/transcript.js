@@ -1,5 +1,6 @@
 // The conversation as it is shown: each message of the user with its answer below, and what can be done
 // with them.
+import {hideAlternatives} from './alternatives.js';
 import {AnswerView} from './answer_view.js';
 import {fileList} from './attachments.js';
 import {copyText} from './clipboard.js';
@@ -23,6 +24,7 @@ export class Transcript {
 
   // What is shown already stays, up to the answer `anew`, whose view is made again.
   show(conversation, anew = null) {
+    hideAlternatives();  // the token may go, or another turn come to where they lie
     if (conversation !== this.conversation) this.turns = [];
     this.conversation = conversation;
     const path = conversation.path();
