@@ -296,6 +296,12 @@ class Phone(ConversationTest):
         self.await_answer()
         self.page.locator(".message").get_by_role("button", name="Edit").click()
         self.assert_fits()
+        opener.click()
+        self.delete(self.names().first.inner_text())
+        undo = self.page.get_by_role("button", name="Undo")
+        expect(undo).to_be_in_viewport(ratio=1)
+        undo.click()
+        expect(self.page.locator("article.answer")).to_have_count(1)
 
 
 class Keyboard(ConversationTest):

@@ -7,8 +7,8 @@ import json
 import pathlib
 
 from conversation_support import ConversationTest
-from page_support import expect
-from serve_support import main
+from page_support import NARROW, expect
+from serve_support import main, wait_until
 
 MARKED = "Look:\n<!-- quire:user -->\n## not a heading of the file"
 
@@ -58,6 +58,17 @@ class Files(ConversationTest):
         expect(errors.nth(1)).to_contain_text("paper.pdf is a PDF")
         expect(errors.nth(2)).to_contain_text("long.txt has 4.00 MiB; a file may have 4.00 MiB")
         expect(self.page.locator(".composer .chip")).to_have_count(0)
+
+    def test_on_a_phone_a_refusal_is_in_view(self):
+        self.begin("A question that is followed by an answer. " * 20)
+        self.page.set_viewport_size(NARROW)
+        self.page.evaluate("scrollTo(0, 0)")
+        self.attach(("picture.png", b"\x89PNG\r\n\x00\xff"))
+        error = self.page.locator(".problem .error")
+        expect(error).to_contain_text("picture.png is no text")
+        composer = self.page.locator(".composer .box")
+        wait_until(lambda: error.bounding_box()["y"] + error.bounding_box()["height"] <= composer.bounding_box()["y"],
+                   "the field to write in does not lie over it")
 
 
 class Exchange(ConversationTest):

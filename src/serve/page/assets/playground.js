@@ -162,6 +162,7 @@ class Playground {
 
   #problem(error) {
     this.problem.append(errorView(error));
+    this.#scroll(true);  // else the field to write in may lie over it
   }
 
   #isFree() {
