@@ -63,6 +63,13 @@ class Docs(unittest.TestCase):
                     if mode == "chat":  # one that goes on for ever says the same again and again
                         self.assertEqual(each["finish_reason"], "stop", text)
 
+    def test_the_readme_answers_first_things_first(self):
+        text = (SOURCE / "README.md").read_text()
+        self.assertEqual(re.findall(r"^## (.*)$", text, re.M),
+                         ["Install", "The first answer", "Beside others", "What runs", "Questions", "Where to go next"])
+        before = text.partition("## Install")[0]
+        self.assertEqual(re.findall(r"^!\[[^]]+\]\((.*)\)$", before, re.M), ["docs/page-playground.png", "docs/performance/serving.svg"])
+
     def test_families(self):
         registry = (SOURCE / "src/models/registry.cpp").read_text()
         families = re.findall(r'ModelFamily\{"(\w+)"', registry)

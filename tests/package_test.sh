@@ -24,6 +24,12 @@ if dpkg-deb --fsys-tarfile "$deb" | grep -aqF "$PWD/src"; then
 fi
 passed "no path of this machine is in it"
 
+files=$(dpkg-deb --fsys-tarfile "$deb" | tar -t)
+for completion in bash-completion/completions/quire zsh/vendor-completions/_quire fish/vendor_completions.d/quire.fish; do
+  grep -qx "./usr/share/$completion" <<<"$files" || fail "it has no /usr/share/$completion"
+done
+passed "it completes commands in bash, zsh and fish"
+
 # Without a bare system the package's files are run from a folder of their own.
 if ! can_mount; then
   prefix=$(mktemp -d)
