@@ -201,6 +201,23 @@ class CommandLine(unittest.TestCase):
             self.assertGreater(report[key], 0)
         self.assertEqual([level["concurrency"] for level in report["levels"]], [1, 3])
 
+    @needs(SMOLLM2)
+    def test_bench_spec_compares_the_same_outputs(self):
+        for at_once in (1, 3):
+            report = json.loads(run("bench", "spec", "--model", SMOLLM2, "--output-len", 24, "--num-turns", 1,
+                                    "--lengths", "2,4", "--concurrency", at_once, "--json").stdout)
+            self.assertEqual(report["concurrency"], at_once)
+            # What one row more costs is measured where one output is decoded alone.
+            self.assertEqual(report["cost_of_row"] is None, at_once > 1)
+            self.assertEqual([each["text"] for each in report["texts"]], ["code edit", "summary", "JSON", "story"])
+            for text in report["texts"]:
+                self.assertEqual([each["drafts"] for each in text["outcomes"]], ["off", "auto", "2", "4"])
+                for outcome in text["outcomes"]:
+                    self.assertTrue(outcome["same_output"], (at_once, text["text"], outcome))
+                    self.assertEqual(outcome["num_tokens"], 24 * at_once)
+                    self.assertEqual(outcome["bound"] is None, at_once > 1)
+                    self.assertGreater(outcome["tokens_per_s"], 0)
+
     def test_bench_latency_has_its_fields(self):
         report = json.loads(run("bench", "latency", "--model", TINY / "hf", "--input-len", 8,
                                 "--output-len", 8, "--num-prompts", 3, "--json").stdout)

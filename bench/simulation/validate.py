@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Simulated runs against real ones on this machine: throughput within 10%, p50 TTFT and TPOT within 15%.
 
-    bench/simulation/validate.py PROGRAM [--model MODEL] [--threads N] [--repeat N] [--output FILE]
+    bench/simulation/validate.py PROGRAM [--model MODEL] [--threads N] [--rounds N] [--output FILE]
 
-Needs a machine where nothing else runs: it calibrates (quire bench calibrate), then runs five workloads for real
-(quire bench throughput, one engine in process, no prefix cache; the median of several runs) and simulated with the costs so
-found, and prints both numbers of each. The exit code is 1 where one is off by more.
+Needs a machine where nothing else runs. Each round calibrates (quire bench calibrate), then runs five workloads for
+real (quire bench throughput, one engine in process, no prefix cache) and simulated with the costs so found. A machine's pace
+changes within minutes, so the two numbers of a round belong together: what is judged is the median over the rounds of
+simulated / real, and all rounds are printed. The exit code is 1 where one is off by more.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import tempfile
 
 # Prompt, output, requests, at once. Real loads are closed: so many at once, one after another.
 WORKLOADS = [(32, 64, 8, 8), (128, 128, 8, 8), (512, 32, 8, 8), (256, 64, 16, 16), (64, 16, 32, 32)]
+MOST = {"tokens_per_s": 0.10, "ttft_s": 0.15, "tpot_s": 0.15}  # how far off a simulated number may be
 # Tokens of a step: the two commands have different defaults.
 COMMON = ["--no-enable-prefix-caching", "--max-num-batched-tokens", 512, "--json"]
 
@@ -37,7 +39,7 @@ def parser_of(description):
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--model", default=None)
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=pathlib.Path)
     return parser
 
@@ -47,35 +49,50 @@ def engine_flags(options):
             *(["--threads", options.threads] if options.threads else [])]
 
 
+def measure_round(options, costs):
+    """Yields (workload, real, simulated) after calibrating into the file `costs`."""
+    model = [options.model] if options.model else []
+    call(options.program, "bench", "calibrate", *engine_flags(options), "--output", costs, "--json")
+    for workload in WORKLOADS:
+        prompt, output, count, at_once = workload
+        lengths = ["--input-len", prompt, "--output-len", output]
+        real = call(options.program, "bench", "throughput", *engine_flags(options), *lengths, "--num-prompts", count,
+                    "--concurrency", at_once, *COMMON)
+        simulated = call(options.program, "simulate", *model, *lengths, "--num-requests", count, "--qps", 0,
+                         "--length-spread", "fixed", "--max-num-seqs", at_once, "--device", "xeon-8480", "--step-cost",
+                         costs, *COMMON)["runs"][0]
+        yield workload, numbers(real.get("levels", [real])[0]), numbers(simulated)
+
+
+def judge(rounds):
+    """Prints a line for each workload and number, and returns them."""
+    rows = []
+    for at, (prompt, output, count, at_once) in enumerate(WORKLOADS):
+        for name, most in MOST.items():
+            pairs = [(each[at][1][name], each[at][2][name]) for each in rounds]
+            ratios = [simulated / real - 1 for real, simulated in pairs]
+            off = statistics.median(ratios)
+            rows.append({"prompt": prompt, "output": output, "requests": count, "at_once": at_once, "what": name,
+                         "real": statistics.median(real for real, _ in pairs),
+                         "simulated": statistics.median(simulated for _, simulated in pairs),
+                         "off": off, "rounds": ratios, "most": most})
+            print(f"{prompt:>5} in {output:>4} out {count:>3} requests  {name:<13} real {rows[-1]['real']:10.4f}  "
+                  f"simulated {rows[-1]['simulated']:10.4f}  {off:+.1%} ({', '.join(f'{each:+.1%}' for each in ratios)})"
+                  f"{'  TOO FAR' if abs(off) > most else ''}")
+    return rows
+
+
 def main():
     options = parser_of(__doc__).parse_args()
-    model = [options.model] if options.model else []
-    rows, failed = [], 0
+    rounds = []
     with tempfile.TemporaryDirectory() as folder:
-        costs = pathlib.Path(folder) / "costs.json"
-        print("calibrated:", json.dumps(call(options.program, "bench", "calibrate", *engine_flags(options), "--output",
-                                             costs, "--json")))
-        for prompt, output, count, at_once in WORKLOADS:
-            lengths = ["--input-len", prompt, "--output-len", output]
-            runs = []
-            for _ in range(options.repeat):
-                real = call(options.program, "bench", "throughput", *engine_flags(options), *lengths, "--num-prompts",
-                            count, "--concurrency", at_once, *COMMON)
-                runs.append(numbers(real.get("levels", [real])[0]))
-            made = numbers(call(options.program, "simulate", *model, *lengths, "--num-requests", count, "--qps", 0,
-                                "--length-spread", "fixed", "--max-num-seqs", at_once, "--device", "xeon-8480",
-                                "--step-cost", costs, *COMMON)["runs"][0])
-            for name, most in (("tokens_per_s", 0.10), ("ttft_s", 0.15), ("tpot_s", 0.15)):
-                measured, simulated = statistics.median(run[name] for run in runs), made[name]
-                off = simulated / measured - 1
-                failed += abs(off) > most
-                rows.append({"prompt": prompt, "output": output, "requests": count, "what": name, "real": measured,
-                             "simulated": simulated, "off": off, "most": most})
-                print(f"{prompt:>5} in {output:>4} out {count:>3} requests  {name:<13} real {measured:10.4f}  "
-                      f"simulated {simulated:10.4f}  {off:+.1%}{'  TOO FAR' if abs(off) > most else ''}")
+        for number in range(options.rounds):
+            print(f"round {number + 1} of {options.rounds}", file=sys.stderr)
+            rounds.append(list(measure_round(options, pathlib.Path(folder) / "costs.json")))
+    rows = judge(rounds)
     if options.output:
         options.output.write_text(json.dumps(rows, indent=1) + "\n")
-    return 1 if failed else 0
+    return 1 if any(abs(row["off"]) > row["most"] for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 """Makes a model with random weights and a layer that drafts for it, which agree at a given rate.
 
-    bench/speculation/planted_layers.py TOKENIZER_FOLDER OUTPUT_FOLDER --method eagle|mtp|medusa [--rate 0.8]
+    bench/speculation/planted_layers.py TOKENIZER_FOLDER OUTPUT_FOLDER --method eagle|eagle3|mtp|medusa [--rate 0.8]
 
-Writes OUTPUT_FOLDER/model, and OUTPUT_FOLDER/eagle or OUTPUT_FOLDER/medusa. Any measurement of speed needs the price
-of real layers, and a rate of right guesses that is known. So the model's text is planted: the output row of token
+Writes OUTPUT_FOLDER/model, and OUTPUT_FOLDER/eagle, eagle3 or medusa. Any measurement of speed needs the price of real
+layers, and a rate of right guesses that is known. So the model's text is planted: the output row of token
 permutation(x) is what the embedding of x is, and layers add little to that, so that permutation(x) follows
 x. The layer that drafts computes as much as one of the model, and guesses permutation(x), too, but for a share of
-1 - rate of the tokens: these have a mark, a small number in one place of the embedding, which the matrix that
-joins embedding and state makes a large one, and for which the output matrix votes at random. So guesses are right at the
-given rate, place by place. Of Medusa, head i has the embedding of x as the row of what is i + 2 places behind x; for a
-share of 1 - rate of all x, drawn for each head, a wrong token has it, and for --second of these the right one has most
-of it, so that it is the second choice. Weights are bfloat16; the shape is that of a Llama (eagle, medusa) or of a GLM-4 MoE whose layers
-are all dense (mtp), with 1.1 billion weights. Tokens that the tokenizer does not have are text without letters.
+1 - rate of the tokens: these have a mark, a small number in one place of the embedding, which the layer's first
+matrices make a large one, and for which the output matrix votes at random. So guesses are right at the given rate,
+place by place. EAGLE-3's layer adds only to states, so its attention brings x's embedding, as much of it as the heads
+of keys and values hold: queries and keys are one number, turned by the position, which agrees best with itself. Of
+Medusa, head i has the embedding of x as the row of what is i + 2 places behind x; for a share of 1 - rate of all x,
+drawn for each head, a wrong token has it, and for --second of these the right one has most of it, so that it is the
+second choice. Weights are bfloat16; the shape is that of a Llama (eagle, eagle3, medusa) or of a GLM-4 MoE whose
+layers are all dense (mtp), with 1.1 billion weights. Tokens that the tokenizer does not have are text without letters.
 Needs numpy.
 """
 
@@ -24,6 +26,7 @@ import shutil
 import numpy as np
 
 MARK = 2  # its place in the embedding
+ONE, ONES = 3, 4.0  # a place where all embeddings have one value, for what has to be the same at all positions
 SMALL, LARGE = 0.05, 1000.0  # what it is there, and what it is multiplied by
 
 
@@ -83,14 +86,45 @@ def vocabulary(args, random):
     shape = (args.vocab, args.hidden)
     embedding = random.standard_normal(shape, np.float32)
     marked = random.random(args.vocab) >= args.rate
-    embedding[:, MARK] = 0.0
+    embedding[:, MARK], embedding[:, ONE] = 0.0, 0.0
     following = random.permutation(args.vocab)
     output = np.empty(shape, np.float32)
     output[following] = embedding
     # A large mark counts three times what an embedding says to itself, its square, a small one nearly nothing.
     embedding[:, MARK] = np.where(marked, np.float32(SMALL), np.float32(0))
-    output[:, MARK] = np.float32(3 * args.hidden / (SMALL * LARGE)) * random.random(args.vocab, np.float32)
+    embedding[:, ONE] = ONES
+    output[:, MARK] = votes(args.hidden, args.vocab, random)
     return embedding, output, following
+
+
+def votes(places, vocab, random):
+    """What the output rows say of a large mark, where an embedding of so many places is compared."""
+    return np.float32(3 * places / (SMALL * LARGE)) * random.random(vocab, np.float32)
+
+
+def eagle3(args, embedding, following, random):
+    """Its layer: {name: values or, of random ones, a shape}. See above how it is planted."""
+    size = args.hidden // args.heads
+    carried = args.kv_heads * size
+    alone = np.zeros((size, 2 * args.hidden), np.float32)
+    alone[:12, ONE] = 4.0  # of the pairs that a position turns most
+    values = np.zeros((carried, 2 * args.hidden), np.float32)
+    np.fill_diagonal(values, 1.0)
+    values[MARK, MARK] = LARGE
+    brought = 1e-3 / np.sqrt(args.hidden) * random.standard_normal((args.hidden, args.hidden), np.float32)
+    place = np.arange(carried)
+    brought[place, place // size * (args.heads // args.kv_heads) * size + place % size] = 1.0
+    output = np.zeros_like(embedding)
+    output[following, :carried] = embedding[:, :carried]
+    output[:, ONE] = 0.0
+    output[:, MARK] = votes(carried, args.vocab, random)
+    shapes = layer_shapes("midlayer.", args)
+    return shapes | {
+        "midlayer.self_attn.q_proj.weight": np.tile(alone, (args.heads, 1)),
+        "midlayer.self_attn.k_proj.weight": np.tile(alone, (args.kv_heads, 1)),
+        "midlayer.self_attn.v_proj.weight": values, "midlayer.self_attn.o_proj.weight": brought,
+        "midlayer.hidden_norm.weight": np.full(args.hidden, 1e-3, np.float32),
+        "fc.weight": (args.hidden, 3 * args.hidden), "norm.weight": (args.hidden,), "lm_head.weight": output}
 
 
 def heads(args, embedding, following, random):
@@ -130,7 +164,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tokenizer", type=pathlib.Path, help="a folder with tokenizer.json")
     parser.add_argument("output", type=pathlib.Path)
-    parser.add_argument("--method", choices=["eagle", "mtp", "medusa"], required=True)
+    parser.add_argument("--method", choices=["eagle", "eagle3", "mtp", "medusa"], required=True)
     parser.add_argument("--rate", type=float, default=0.8, help="of right guesses")
     parser.add_argument("--second", type=float, default=0.5, help="of wrong guesses: where the second choice is right")
     parser.add_argument("--heads-ahead", type=int, default=4, help="of Medusa")
@@ -161,12 +195,19 @@ def main():
         del shapes["layers.0.input_layernorm.weight"]
         write(args.output / "eagle", {**config_of(args), "num_hidden_layers": 1}, shapes,
               {"fc.weight": join(args.hidden)}, random)
+    if args.method == "eagle3":
+        config = {**config_of(args), "architectures": ["LlamaForCausalLMEagle3"], "num_hidden_layers": 1,
+                  "draft_vocab_size": args.vocab, "norm_before_residual": True}
+        write_tensors(args.output / "eagle3", config, eagle3(args, embedding, following, random), random)
     if args.method == "medusa":
-        given = heads(args, embedding, following, random)
-        shapes = {name: getattr(values, "shape", values) for name, values in given.items()}
-        given = {name: values for name, values in given.items() if isinstance(values, np.ndarray)}
-        write(args.output / "medusa", {"medusa_num_heads": args.heads_ahead, "medusa_num_layers": 1}, shapes, given,
-              random)
+        config = {"medusa_num_heads": args.heads_ahead, "medusa_num_layers": 1}
+        write_tensors(args.output / "medusa", config, heads(args, embedding, following, random), random)
+
+
+def write_tensors(folder, config, tensors, random):
+    shapes = {name: getattr(values, "shape", values) for name, values in tensors.items()}
+    given = {name: values for name, values in tensors.items() if isinstance(values, np.ndarray)}
+    write(folder, config, shapes, given, random)
 
 
 def write(folder, config, shapes, given, random):

@@ -1,6 +1,6 @@
 // `quire bench spec`: what guessing tokens gives on texts of several kinds, beside what theory says
 // that it can.
-#include <cmath>
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -19,8 +19,7 @@ namespace {
 
 struct SpecFlags {
   EngineArgs engine;
-  std::int64_t output_len = 200;
-  std::int64_t num_turns = 5;
+  SpecLoad load;
   std::vector<std::int64_t> lengths = {1, 2, 4, 8};
   bool json = false;
 };
@@ -35,19 +34,24 @@ Result<std::vector<TokenId>> prompt_of(const Engine& engine, const SpecText& tex
 
 // 1 / (1 - f + f c), for a share f of tokens that were guessed and rows that cost c: what there
 // would be were no guess wrong.
-double bound(const SpecOutcome& outcome, double cost_of_row) {
+std::optional<double> bound(const SpecOutcome& outcome, std::optional<double> cost_of_row) {
+  if (!cost_of_row) return std::nullopt;
   const double share =
       static_cast<double>(outcome.num_accepted) / static_cast<double>(outcome.num_tokens);
-  return 1 / (1 - share + share * cost_of_row);
+  return 1 / (1 - share + share * *cost_of_row);
 }
 
-json::object to_json(const SpecOutcome& outcome, double cost_of_row) {
+json::value to_json(std::optional<double> value) {
+  return value ? json::value(*value) : json::value();
+}
+
+json::object to_json(const SpecOutcome& outcome, std::optional<double> cost_of_row) {
   json::array places;
   for (const std::int64_t count : outcome.accepted_at) places.push_back(count);
   return {{"drafts", spec_setting_name(outcome.setting)},
           {"tokens_per_s", outcome.tokens_per_s},
           {"speedup", outcome.speedup},
-          {"bound", bound(outcome, cost_of_row)},
+          {"bound", to_json(bound(outcome, cost_of_row))},
           {"num_tokens", outcome.num_tokens},
           {"num_drafted_steps", outcome.num_drafted},
           {"num_draft_tokens", outcome.num_drafts},
@@ -57,16 +61,18 @@ json::object to_json(const SpecOutcome& outcome, double cost_of_row) {
           {"same_output", outcome.same_output}};
 }
 
-void print_outcome(const SpecText& text, const SpecOutcome& outcome, double cost_of_row) {
+void print_outcome(const SpecText& text, const SpecOutcome& outcome,
+                   std::optional<double> cost_of_row) {
   std::vector<std::string> places;
   for (const std::int64_t count : outcome.accepted_at) {
     if (places.size() == 6) break;
     places.push_back(fmt::format(
         "{:.2f}", static_cast<double>(count) / static_cast<double>(outcome.num_drafted)));
   }
-  fmt::print("{:<12}{:>8}{:>10.1f}{:>10.2f}{:>8.2f}{:>10}{:>10}{:>8.2f}  {}{}\n", text.name,
+  const auto most = bound(outcome, cost_of_row);
+  fmt::print("{:<12}{:>8}{:>10.1f}{:>10.2f}{:>8}{:>10}{:>10}{:>8.2f}  {}{}\n", text.name,
              spec_setting_name(outcome.setting), outcome.tokens_per_s, outcome.speedup,
-             bound(outcome, cost_of_row), outcome.num_drafts, outcome.num_accepted,
+             most ? fmt::format("{:.2f}", *most) : "-", outcome.num_drafts, outcome.num_accepted,
              outcome.block_efficiency(), fmt::join(places, " "),
              outcome.same_output ? "" : "  ANOTHER OUTPUT");
 }
@@ -82,6 +88,8 @@ Status run_spec(SpecFlags flags) {
   for (const std::int64_t length : flags.lengths) {
     if (length <= most) settings.emplace_back(static_cast<std::int32_t>(length));
   }
+  flags.engine.max_num_seqs =
+      std::max(flags.engine.max_num_seqs, static_cast<std::int32_t>(flags.load.concurrency));
   InterruptWatcher interrupt;
   QUIRE_RETURN_IF_ERROR(interrupt.watch([] {}));
   RowClock clock;
@@ -92,11 +100,11 @@ Status run_spec(SpecFlags flags) {
   for (const SpecText& text : spec_texts()) {
     QUIRE_ASSIGN_OR_RETURN(const auto prompt, prompt_of(*engine, text));
     QUIRE_ASSIGN_OR_RETURN(auto outcomes,
-                           measure_speculation(*engine, prompt, flags.output_len, flags.num_turns,
-                                               settings, interrupt));
+                           measure_speculation(*engine, prompt, flags.load, settings, interrupt));
     all.push_back(std::move(outcomes));
   }
-  const double cost = clock.cost_of_row();
+  std::optional<double> cost;  // among several outputs a row costs something else
+  if (flags.load.concurrency == 1) cost = clock.cost_of_row();
   if (flags.json) {
     json::array texts;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -114,9 +122,10 @@ Status run_spec(SpecFlags flags) {
                                  {"isa_level", engine->info().isa_level},
                                  {"threads", engine->info().threads},
                                  {"speculation", flags.engine.speculation->to_text()},
-                                 {"output_len", flags.output_len},
-                                 {"num_turns", flags.num_turns},
-                                 {"cost_of_row", cost},
+                                 {"output_len", flags.load.num_tokens},
+                                 {"num_turns", flags.load.num_turns},
+                                 {"concurrency", flags.load.concurrency},
+                                 {"cost_of_row", to_json(cost)},
                                  {"steps", std::move(steps)},
                                  {"texts", std::move(texts)}};
     fmt::print("{}\n", json::serialize(report));
@@ -124,10 +133,13 @@ Status run_spec(SpecFlags flags) {
   }
   fmt::print("{}, {} threads, level {}; {}\n", engine->info().model_name, engine->info().threads,
              engine->info().isa_level, flags.engine.speculation->to_text());
-  fmt::print(
-      "{} tokens, {} turns; a step of one row takes {:.2f} ms, a row more costs {:.2f} of "
-      "it\n\n",
-      flags.output_len, flags.num_turns, clock.seconds(1) * 1e3, cost);
+  fmt::print("{} tokens, {} at once, {} turns", flags.load.num_tokens, flags.load.concurrency,
+             flags.load.num_turns);
+  if (cost) {
+    fmt::print("; a step of one row takes {:.2f} ms, a row more costs {:.2f} of it",
+               clock.seconds(1) * 1e3, *cost);
+  }
+  fmt::print("\n\n");
   fmt::print("{:<12}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}{:>8}  {}\n", "text", "drafts", "tokens/s",
              "speed-up", "bound", "drafted", "accepted", "a step", "accepted, by place");
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -147,8 +159,13 @@ Command add_bench_spec(CLI::App& bench) {
              {"quire bench spec M --speculative-config '{\"method\": \"suffix\"}' --lengths 4,16",
               "suffixes"}}});
   add_engine_flags(bench, flags->engine);
-  add_count(bench, "--output-len", flags->output_len, "Output tokens of each text", 2, 1 << 20);
-  add_count(bench, "--num-turns", flags->num_turns,
+  add_count(bench, "--output-len", flags->load.num_tokens, "Output tokens of each text", 2,
+            1 << 20);
+  add_count(
+      bench, "--concurrency", flags->load.concurrency,
+      "Outputs of a text that are decoded at once; several are sampled, each with its own seed", 1,
+      4096);
+  add_count(bench, "--num-turns", flags->load.num_turns,
             "Number of times that each setting decodes each text", 1, 1 << 16);
   comma_list(bench.add_option("--lengths", flags->lengths,
                               "Fixed numbers of guesses to compare with the governor; those above "

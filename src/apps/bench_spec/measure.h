@@ -20,9 +20,16 @@ namespace quire {
 using SpecSetting = std::optional<std::int32_t>;
 std::string spec_setting_name(SpecSetting setting);  // "off", "auto", "4"
 
+// What is decoded, and how often.
+struct SpecLoad {
+  std::int64_t num_tokens = 200;  // of each output
+  std::int64_t num_turns = 5;     // in each setting
+  std::int64_t concurrency = 1;   // outputs at once
+};
+
 struct SpecOutcome {
   SpecSetting setting;
-  double tokens_per_s = 0;  // while decoding: of the tokens after the first; the median
+  double tokens_per_s = 0;  // while decoding: of all outputs' tokens after their first; the median
   double speedup = 1;       // the median of the ratio to `off` in the same turn
   // Of one turn: with the number of guesses fixed each turn is the same.
   std::int64_t num_tokens = 0;
@@ -46,8 +53,9 @@ class RowClock {
   void stepped(const StepRecord& step);
   // Median, in seconds; 0 where there was none.
   double seconds(std::int64_t rows) const;
-  // What one row more costs, in steps of one row: the median over the rows that were seen.
-  double cost_of_row() const;
+  // What one row more costs, in steps of one row: the median over the rows that were seen. Nothing
+  // where there were no steps of one row, or no others.
+  std::optional<double> cost_of_row() const;
 
  private:
   static constexpr std::size_t kMaxRows = 33;
@@ -56,12 +64,11 @@ class RowClock {
   RequestId decoding_ = 0;  // the last output that has sampled
 };
 
-// Decodes `prompt` greedily for `num_tokens` tokens, `num_turns` times in each setting. kCancelled
-// at an interrupt.
+// Decodes `prompt` in each setting: one output greedily, several at once with temperature 0.7 and
+// a seed each, so that they differ. kCancelled at an interrupt.
 Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
                                                      std::span<const TokenId> prompt,
-                                                     std::int64_t num_tokens,
-                                                     std::int64_t num_turns,
+                                                     const SpecLoad& load,
                                                      std::span<const SpecSetting> settings,
                                                      const InterruptWatcher& interrupt);
 
