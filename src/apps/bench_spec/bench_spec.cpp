@@ -110,7 +110,9 @@ Status run_spec(SpecFlags flags) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       json::array outcomes;
       for (const SpecOutcome& outcome : all[i]) outcomes.push_back(to_json(outcome, cost));
-      texts.push_back({{"text", spec_texts()[i].name}, {"outcomes", std::move(outcomes)}});
+      texts.push_back({{"text", spec_texts()[i].name},
+                       {"message", spec_texts()[i].message},
+                       {"outcomes", std::move(outcomes)}});
     }
     json::array steps;
     for (std::int64_t rows = 1; rows <= 1 + most; ++rows) {
