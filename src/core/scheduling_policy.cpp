@@ -140,17 +140,4 @@ void Scheduler::leave_queue(Request& request) {
   }
 }
 
-// Who gives up its blocks for a running request: the last in order; where the policy is to be fair,
-// the last of those whose user has most running. Those before the request are planned already.
-Request& Scheduler::next_victim(const Request& request) const {
-  Request* victim = running_.back();
-  if (config_.policy != SchedulingPolicy::kFair) return *victim;
-  for (auto each = running_.rbegin(); *each != &request; ++each) {
-    const bool more = (*each)->share()->num_running > victim->share()->num_running;
-    victim = more ? *each : victim;
-  }
-  const bool itself = request.share()->num_running > victim->share()->num_running;
-  return itself ? *requests_.at(request.id()) : *victim;
-}
-
 }  // namespace quire
