@@ -273,19 +273,22 @@ class Simulate(unittest.TestCase):
         """More prefixes than the memory has room for: from files they come sooner than by computing, if the disk is fast."""
         args = [*SMALL, "--num-requests", 300, "--qps", 3, "--input-len", 64, "--output-len", 16, "--num-prefixes", 30,
                 "--prefix-len", 2048, "--kv-tokens", 12000, "--max-num-seqs", 4]
-        found = runs(*args, "--sweep", "kv-offloading-size=0,16")
+        fast_disk = ["--kv-offload-gbs", 20]
+        found = runs(*args, *fast_disk, "--sweep", "kv-offloading-size=0,16")
         without, with_files = found["kv-offloading-size=0"], found["kv-offloading-size=16"]
         self.assertEqual((without["num_kv_fetches"], without["fetched_rate"]), (0, 0))
         self.assertGreater(with_files["hit_rate"], without["hit_rate"] + 0.3)
         self.assertGreater(with_files["fetched_rate"], 0.3)
         self.assertGreater(with_files["blocks_offloaded"], 1000)
         # 128 blocks of 16 tokens of 128 KiB.
-        self.assertAlmostEqual(with_files["fetch_s"], 128 * 16 * 131072 / 2e9, delta=0.05)
+        self.assertAlmostEqual(with_files["fetch_s"], 128 * 16 * 131072 / 20e9, delta=0.005)
         found = runs(*args, "--kv-offloading-size", 16, "--sweep", "kv-offload-gbs=0.5,20")
         slow, fast = found["kv-offload-gbs=0.5"], found["kv-offload-gbs=20"]
         self.assertLess(fast["ttft_s"]["p50"], without["ttft_s"]["p50"])
-        self.assertGreater(slow["ttft_s"]["p50"], 2 * fast["ttft_s"]["p50"])
-        few = simulate(*args, "--kv-offloading-size", 2)["runs"][0]
+        # What the disk would bring later than it is computed is computed, once that has been measured.
+        self.assertLess(slow["num_kv_fetches"], fast["num_kv_fetches"] / 4)
+        self.assertLess(slow["ttft_s"]["p50"], 1.5 * without["ttft_s"]["p50"])
+        few = simulate(*args, *fast_disk, "--kv-offloading-size", 2)["runs"][0]
         self.assertLess(few["hit_rate"], with_files["hit_rate"] - 0.1)
 
     def test_costs_that_were_measured_here(self):

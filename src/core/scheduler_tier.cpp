@@ -8,15 +8,20 @@
 
 namespace quire {
 
-// Blocks after those of `match`, where they save computing one block at least, which takes longer
-// than reading many. In a batch with fixed members nobody can be late.
+// Blocks after those of `match`, where they save computing one block at least, and are there sooner
+// than computed; which they are, as long as nobody has measured it. In a batch with fixed members
+// nobody can be late.
 KvCacheManager::TierMatch Scheduler::worth_fetching(
     const Request& request, const KvCacheManager::PrefixMatch& match) const {
   if (request.fetched() || config_.batching != Batching::kContinuous) return {};
   const auto found =
       kv_.match_tier(request.token_ids(), most_found(request), request.cache_scope(), match);
   const std::int32_t end = (match.num_blocks + found.num_blocks) * config_.block_size;
-  return end - match.num_tokens >= config_.block_size ? found : KvCacheManager::TierMatch{};
+  if (end - match.num_tokens < config_.block_size) return {};
+  StepWork work;
+  work.add_prompt(match.num_tokens, end - match.num_tokens);
+  const bool later = found.num_blocks * pace_.block_fetch >= pace_.cost.time_beside(work);
+  return pace_.knows_fetches() && later ? KvCacheManager::TierMatch{} : found;
 }
 
 // nullptr: none does.

@@ -85,6 +85,22 @@ TEST_F(SchedulerTier, WhatLeavesTheCacheGoesThereAndComesBack) {
   EXPECT_EQ(scheduler_->stats().blocks_fetched, 4);
 }
 
+TEST_F(SchedulerTier, WhatIsComputedSoonerIsNotFetched) {
+  run(request(1, 100));
+  run(request(2, 200));
+  run(request(3, 300));
+  StepPace pace = {.cost = {.step = 1000, .prompt_token = 10}, .block_fetch = Duration(45)};
+  scheduler_->set_pace(pace);
+  add(request(4, 100, 2));
+  const SchedulerOutput plan = schedule();  // four blocks of four tokens, and two more tokens
+  EXPECT_THAT(shares(plan), ElementsAre("4:0+18!"));
+  update(plan);
+  pace.block_fetch = Duration(35);
+  scheduler_->set_pace(pace);
+  add(request(5, 200, 2));
+  EXPECT_THAT(schedule().block_fetches, SizeIs(4));
+}
+
 TEST_F(SchedulerTier, OthersStartMeanwhileAndWaitForTheSameFetch) {
   run(request(1, 100));
   run(request(2, 200));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/block_name.h"
+#include "base/clock.h"
 #include "base/draft_tree.h"
 #include "base/ids.h"
 #include "base/pooling.h"
@@ -145,6 +146,7 @@ struct TierReport {
   struct Fetched {
     FetchId fetch_id = 0;
     std::int32_t num_blocks = 0;  // the first so many are there; less than all: one was lost
+    Duration time{};              // from the step that began it
     bool operator==(const Fetched&) const = default;
   };
   std::vector<std::uint64_t> added;    // before anything was stored: left by another run

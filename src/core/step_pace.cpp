@@ -53,7 +53,7 @@ Status StepPace::validate() const {
   const bool fits = within(max_step.count(), kMaxStep) && max_prompt_tokens >= 1 &&
                     within(cost.step, kMaxStep) && within(cost.row, kMaxToken) &&
                     within(cost.prompt_token, kMaxToken) && within(cost.row_keys, kMaxKeys) &&
-                    within(cost.prompt_keys, kMaxKeys);
+                    within(cost.prompt_keys, kMaxKeys) && within(block_fetch.count(), kMaxToken);
   return fits ? Status() : Status::invalid_argument("the pace of steps is out of range");
 }
 

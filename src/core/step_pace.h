@@ -1,5 +1,6 @@
 // How long a step may take, and what its work takes: what the scheduler needs to cut prompts so
-// that those who get their output token by token do not wait for long. Whoever has a clock measures
+// that those who get their output token by token do not wait for long, and to know what preempting
+// a request costs. Whoever has a clock measures
 // (engine/step_pacer.h); here are only whole numbers, so that the same numbers give the same plan
 // everywhere.
 #pragma once
@@ -39,16 +40,22 @@ struct StepCost {
   std::int64_t prompt_keys = 0;  // of kKeys
 
   Duration time_of(const StepWork& work) const;
+  // What a step that there is anyway takes longer with that work.
+  Duration time_beside(const StepWork& work) const { return time_of(work) - Duration(step); }
   bool operator==(const StepCost&) const = default;
 };
 
 struct StepPace {
-  Duration max_step{};  // zero: steps may take as long as they like, and nothing below counts
-  // Of one step, whatever they are thought to take: costs are not known far from what was measured.
+  Duration max_step{};  // zero: steps may take as long as they like
+  // Of one step that is limited, whatever they are thought to take: costs are not known far from
+  // what was measured.
   std::int32_t max_prompt_tokens = 1;
-  StepCost cost;
+  StepCost cost;           // none: not known
+  Duration block_fetch{};  // of one KV block, from the lower tier; zero: not known
 
   bool limited() const { return max_step > Duration::zero(); }
+  // Whether fetching can be compared with computing.
+  bool knows_fetches() const { return block_fetch > Duration::zero() && cost != StepCost{}; }
   // kInvalidArgument for a number below zero, or so large that sums could overflow.
   Status validate() const;
   bool operator==(const StepPace&) const = default;

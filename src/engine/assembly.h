@@ -33,7 +33,7 @@ struct EngineParts {
   EngineProfile* profile = nullptr;                // EngineObserver::profile
   std::unique_ptr<Executor> executor;
   std::unique_ptr<SchedulerListener> listener = nullptr;  // may be null
-  std::optional<StepPacer> pacer = std::nullopt;          // none: steps are not limited
+  std::optional<StepPacer> pacer = std::nullopt;          // none: nothing is measured
   std::optional<SpeculativeConfig> speculation = std::nullopt;
   // Of methods that compute, and only of them; it may do so on the executor's device.
   std::unique_ptr<Drafter> draft_model = nullptr;

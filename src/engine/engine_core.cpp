@@ -152,6 +152,7 @@ void EngineCore::take_tier_report() {
 
 void EngineCore::tell_scheduler(const TierReport& report) {
   const Instant now = clock_.now();
+  if (pacer_) pacer_->fetched(report.fetched);
   scheduler_.take_in(report, now);
   if (listener_) listener_->tier_reported(report, now);
 }

@@ -137,7 +137,7 @@ class EngineCore {
   std::function<void(const StepRecord&)> stepped_;
   SpanRecorder* spans_;                          // null: nothing is recorded
   std::unique_ptr<SchedulerListener> listener_;  // may be null
-  std::optional<StepPacer> pacer_;               // engine thread only; none: steps are not limited
+  std::optional<StepPacer> pacer_;               // engine thread only; none: nothing is measured
   PinRegistry& pins_;
   std::unique_ptr<Speculator> speculator_;  // engine thread only; null: nothing is guessed
 

@@ -45,10 +45,9 @@ Result<SchedulerConfig> scheduler_config(const EngineArgs& args, std::int32_t ma
   return config;
 }
 
-// What limits the time of a step to EngineArgs::max_step_ms; none where that is zero.
-std::optional<StepPacer> step_pacer(const EngineArgs& args) {
+// What measures steps, and limits their time to EngineArgs::max_step_ms.
+StepPacer step_pacer(const EngineArgs& args) {
   if (!args.max_step_ms) return StepPacer(std::nullopt);
-  if (*args.max_step_ms == 0) return std::nullopt;
   return StepPacer(Duration(static_cast<std::int64_t>(*args.max_step_ms * 1e6)));
 }
 

@@ -24,6 +24,8 @@ constexpr double kMostError = 0.5;       // that one step counts with
 constexpr double kMargin = 2;            // errors that the limit stays away from
 constexpr double kOutlier = 2.0;         // a step counts as at most so many times what was expected
 constexpr std::int64_t kTrustAfter = 8;  // measurements, before any counts as an outlier
+constexpr double kFetchShare = 0.8;      // of the weight of a fetch that the one before it has
+constexpr std::int64_t kForgetFetches = 1000;  // steps after the last
 
 // What each of Cost counts.
 std::array<double, 5> features(const StepWork& work) {
@@ -55,6 +57,22 @@ void StepPacer::measured(const StepWork& work, Duration time) {
   ++num_measured_;
   most_prompt_tokens_ = std::max(most_prompt_tokens_, work.prompt_tokens);
   last_rows_ = {.num_rows = work.num_rows, .row_keys = work.row_keys};
+  if (++num_steps_since_fetch_ >= kForgetFetches) fetch_time_ = fetched_blocks_ = 0;
+}
+
+// One that has brought nothing tells of no block.
+void StepPacer::fetched(std::span<const TierReport::Fetched> fetches) {
+  for (const TierReport::Fetched& fetch : fetches) {
+    if (fetch.num_blocks == 0) continue;
+    fetch_time_ = kFetchShare * fetch_time_ + static_cast<double>(fetch.time.count());
+    fetched_blocks_ = kFetchShare * fetched_blocks_ + fetch.num_blocks;
+    num_steps_since_fetch_ = 0;
+  }
+}
+
+Duration StepPacer::block_fetch() const {
+  if (fetched_blocks_ == 0) return {};
+  return Duration(std::max<std::int64_t>(coarse(fetch_time_ / fetched_blocks_), 1));
 }
 
 double StepPacer::expected(const StepWork& work) const {
@@ -118,6 +136,7 @@ StepCost StepPacer::cost() const {
 }
 
 Duration StepPacer::max_step(const StepCost& cost) const {
+  if (max_step_ == Duration::zero()) return {};
   const double margin = 1 + kMargin * std::sqrt(error_);
   const double limit = static_cast<double>(limit_of(cost).count());
   const std::int64_t above = coarse(limit / margin);
@@ -138,7 +157,8 @@ StepPace StepPacer::pace() const {
       std::clamp(2 * most_prompt_tokens_, kFirstPromptTokens, kMostPromptTokens);
   return {.max_step = max_step(cost),
           .max_prompt_tokens = static_cast<std::int32_t>(prompt_tokens),
-          .cost = cost};
+          .cost = cost,
+          .block_fetch = block_fetch()};
 }
 
 }  // namespace quire

@@ -192,6 +192,35 @@ TEST(StepPacer, LearnsNothingFromStepsWithoutTokens) {
   EXPECT_EQ(pacer.pace(), before);
 }
 
+TEST(StepPacer, KnowsCostsWithoutALimit) {
+  StepPacer pacer(Duration::zero());
+  EXPECT_EQ(pacer.pace().cost, StepCost{});
+  for (int i = 0; i < 20; ++i) pacer.measured(mixed(1, 0, 32), kCost.time_of(mixed(1, 0, 32)));
+  EXPECT_FALSE(pacer.pace().limited());
+  EXPECT_GT(pacer.pace().cost.prompt_token, 0);
+}
+
+// The mean for each block, in which late fetches weigh more; and after many steps nothing.
+TEST(StepPacer, KnowsWhatFetchesOfLateTook) {
+  StepPacer pacer(std::nullopt);
+  const auto fetch = [&](std::int32_t num_blocks, Duration time) {
+    const TierReport::Fetched fetched[] = {{1, num_blocks, time}};
+    pacer.fetched(fetched);
+    return pacer.pace().block_fetch;
+  };
+  EXPECT_EQ(pacer.pace().block_fetch, Duration::zero());
+  EXPECT_EQ(fetch(0, 5ms), Duration::zero()) << "nothing has come";
+  EXPECT_LT(relative(fetch(10, 1ms), 100us), 0.05);
+  EXPECT_LT(relative(fetch(10, 3ms), 211us), 0.05);
+  for (int i = 0; i < 20; ++i) fetch(4, 2ms);
+  EXPECT_LT(relative(pacer.pace().block_fetch, 500us), 0.05);
+  EXPECT_TRUE(pacer.pace().validate().ok());
+  for (int i = 0; i < 999; ++i) pacer.measured(rows_of(1, 100), 1ms);
+  EXPECT_GT(pacer.pace().block_fetch, Duration::zero());
+  pacer.measured(rows_of(1, 100), 1ms);
+  EXPECT_EQ(pacer.pace().block_fetch, Duration::zero());
+}
+
 TEST(StepPacer, PacesAreAlwaysValid) {
   for (const Duration time : {1ns, Duration(1h), Duration(100h)}) {
     StepPacer pacer(std::nullopt);

@@ -73,7 +73,7 @@ Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
   for (const BlockFetch& each : step.block_fetches) {
     Fetch* last = jobs.empty() ? nullptr : std::get_if<Fetch>(&jobs.back());
     if (last == nullptr || last->id != each.fetch_id) {
-      last = &std::get<Fetch>(jobs.emplace_back(Fetch{each.fetch_id, {}}));
+      last = &std::get<Fetch>(jobs.emplace_back(Fetch{each.fetch_id, steady_now_ns(), {}}));
     }
     last->blocks.push_back(each);
   }
@@ -203,7 +203,8 @@ void KvOffloader::do_job(const Fetch& fetch) {
     if (num_blocks < fetch.blocks.size()) {
       report_.removed.push_back(fetch.blocks[num_blocks].name[0]);
     }
-    report_.fetched.push_back({fetch.id, static_cast<std::int32_t>(num_blocks)});
+    report_.fetched.push_back({fetch.id, static_cast<std::int32_t>(num_blocks),
+                               Duration(steady_now_ns() - fetch.begin_ns)});
     stats_.blocks_read += static_cast<std::int64_t>(num_blocks);
     stats_.bytes_read += static_cast<std::int64_t>(num_blocks * file_->block_bytes());
     stats_.blocks_damaged = file_->num_damaged();

@@ -67,6 +67,7 @@ class KvOffloader {
   };
   struct Fetch {
     FetchId id = 0;
+    std::int64_t begin_ns = 0;  // of the steady clock
     std::vector<BlockFetch> blocks;
   };
   struct Keep {

@@ -416,7 +416,8 @@ TEST(FleetTest, APacerLimitsTheStepsThatOthersWaitFor) {
   const FleetResult free = run_fleet(config, traffic);
   std::int64_t num_told = 0;
   config.make_pacer = [&num_told] {
-    return [&num_told](const StepWork& work, Duration time) {
+    return [&num_told](const StepWork& work, Duration time,
+                       std::span<const TierReport::Fetched> /*fetches*/) {
       ++num_told;
       EXPECT_GT(work.num_rows + work.prompt_tokens, 0);
       EXPECT_GE(time, milliseconds(1));

@@ -56,7 +56,12 @@ Status SimulatedServer::advance(Instant now, StepTotals& totals, Ended& ended) {
     if (end_ > now) return {};
     QUIRE_RETURN_IF_ERROR(end_step(now, ended));
   }
-  if (tier_.take_report(tier_report_, now)) scheduler_.take_in(tier_report_, now);
+  if (tier_.take_report(tier_report_, now)) {
+    scheduler_.take_in(tier_report_, now);
+    if (pacer_) {
+      fetched_.insert(fetched_.end(), tier_report_.fetched.begin(), tier_report_.fetched.end());
+    }
+  }
   if (config_.drafts.any()) propose();
   QUIRE_RETURN_IF_ERROR(scheduler_.schedule(now, plan_));
   QUIRE_RETURN_IF_ERROR(tier_.begin(plan_, now));
@@ -114,7 +119,8 @@ Status SimulatedServer::end_step(Instant now, Ended& ended) {
   }
   QUIRE_RETURN_IF_ERROR(scheduler_.update(output_, now, outputs_));
   if (pacer_ && !plan_.scheduled.empty()) {
-    scheduler_.set_pace(pacer_(work_of(plan_), now - begun_));
+    scheduler_.set_pace(pacer_(work_of(plan_), now - begun_, fetched_));
+    fetched_.clear();
   }
   for (RequestStepOutput& given : outputs_) {
     if (given.finished != nullptr) ended.push_back(std::move(given.finished));

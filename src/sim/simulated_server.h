@@ -50,8 +50,10 @@ struct SimulatedDrafts {
   bool any() const { return !acceptance.empty(); }
 };
 
-// What steps may take, by what they took: told of each, it says what the next ones may.
-using SimulatedPacer = std::function<StepPace(const StepWork& work, Duration time)>;
+// What steps may take and cost, by what they took: told of each, and of the fetches that have ended
+// since the one before, it says what of the next ones.
+using SimulatedPacer = std::function<StepPace(const StepWork& work, Duration time,
+                                              std::span<const TierReport::Fetched> fetches)>;
 
 struct ServerConfig {
   SchedulerConfig scheduler;  // validate() passes
@@ -126,6 +128,7 @@ class SimulatedServer {
   Scheduler scheduler_;
   SimulatedTier tier_;
   TierReport tier_report_;
+  std::vector<TierReport::Fetched> fetched_;  // since the step before, where there is a pacer
   SimulatedPacer pacer_;
   SchedulerOutput plan_;
   SchedulerOutput priced_;

@@ -75,7 +75,7 @@ void SimulatedTier::end(const Fetch& fetch, TierReport& report) {
     std::ranges::copy(found->second, page(each.block_id).begin());
     ++num_blocks;
   }
-  report.fetched.push_back({fetch.id, num_blocks});
+  report.fetched.push_back({fetch.id, num_blocks, fetch.end - fetch.begin});
 }
 
 std::optional<Instant> SimulatedTier::next_end() const {

@@ -49,7 +49,7 @@ struct SimulationSettings {
   std::optional<double> tpot_s;
   std::optional<StepTimes> step_times;    // measured; else the device's roofline
   std::optional<double> max_step_ms = 0;  // as EngineArgs has it
-  StepPace pace = {};                     // that was recorded, where max_step_ms is zero
+  StepPace pace = {};                     // that was recorded, with a limit; no other counts then
 };
 
 inline constexpr std::string_view kMaxStepSetting = "max-step-ms";

@@ -220,14 +220,16 @@ Status set_servers(const SimulationSettings& settings, FleetConfig& fleet) {
   fleet.router = router_of(settings.router);
   QUIRE_ASSIGN_OR_RETURN(fleet.drafts, drafts_of(settings));
   fleet.pace = settings.pace;
-  if (settings.max_step_ms == 0) return {};
+  if (settings.pace.limited()) return {};
   std::optional<Duration> max_step;
   if (settings.max_step_ms) {
     max_step = Duration(static_cast<Duration::rep>(*settings.max_step_ms * 1e6));
   }
   fleet.make_pacer = [max_step]() -> SimulatedPacer {
-    return [pacer = StepPacer(max_step)](const StepWork& work, Duration time) mutable {
+    return [pacer = StepPacer(max_step)](const StepWork& work, Duration time,
+                                         std::span<const TierReport::Fetched> fetches) mutable {
       pacer.measured(work, time);
+      pacer.fetched(fetches);
       return pacer.pace();
     };
   };

@@ -15,7 +15,7 @@
 
 namespace quire {
 
-inline constexpr std::uint32_t kEventLogVersion = 13;
+inline constexpr std::uint32_t kEventLogVersion = 14;
 
 enum class FrameKind : std::uint8_t { kHeader = 1, kSnapshot, kRecords };
 

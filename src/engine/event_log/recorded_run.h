@@ -105,6 +105,7 @@ class RecordedRun {
                  .row_keys = static_cast<std::int64_t>(random(1 << 20)),
                  .prompt_token = 10'000,
                  .prompt_keys = static_cast<std::int64_t>(random(1 << 20))};
+    pace.block_fetch = std::chrono::microseconds(random(2) * random(200));
     scheduler_.set_pace(pace);
     listener_.paced(pace, now_);
   }
@@ -174,7 +175,8 @@ class RecordedRun {
       const auto [id, num_blocks] = fetches_.front();
       fetches_.pop_front();
       const bool lost = random(4) == 0;
-      report.fetched.push_back({id, lost ? 0 : num_blocks});
+      report.fetched.push_back(
+          {id, lost ? 0 : num_blocks, std::chrono::microseconds(random(1000))});
     }
     for (const BlockStore& each : plan_.block_stores) {
       if (random(8) == 0) {

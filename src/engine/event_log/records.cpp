@@ -41,6 +41,7 @@ void visit_report(Archive& archive, Report& report) {
   archive.list(report.fetched, [](auto& a, auto& each) {
     a(each.fetch_id);
     a(each.num_blocks);
+    a(each.time);
   });
   archive(report.stores_end);
   archive(report.closed);

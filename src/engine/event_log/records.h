@@ -146,6 +146,7 @@ void visit_pace(Archive& archive, Pace& pace) {
   archive(pace.cost.row_keys);
   archive(pace.cost.prompt_token);
   archive(pace.cost.prompt_keys);
+  archive(pace.block_fetch);
 }
 
 // One description of the parameters of a request for both directions; see bytes.h.
