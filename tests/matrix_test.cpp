@@ -148,6 +148,9 @@ std::vector<Output> run(const Corpus& corpus, const Setting& setting, IsaLevel l
   std::vector<Output> outputs = take(collector);
   EngineStats before;
   if (setting.offload) {
+    if (setting.preempt) {
+      EXPECT_GT((*engine)->observe().num_preemptions_by_swap, 0) << setting.name;
+    }
     wait_for_files(**engine);
     engine = Status::unavailable("it ends before the next one begins");
     engine = Engine::create(args, {});

@@ -113,6 +113,14 @@ SimulatedEngineArgs crowded(std::uint64_t kv_kib = 112) {
   return args;
 }
 
+void check_preemption(const json::object& preemption) {
+  EXPECT_EQ(preemption.at("method"), "recompute") << "there are no files";
+  EXPECT_EQ(preemption.at("blocks"), 0);
+  EXPECT_GT(preemption.at("pages").as_int64(), 0);
+  EXPECT_GT(preemption.at("tokens").as_int64(), 0);
+  EXPECT_GE(preemption.at("cost_ms").as_double(), 0);
+}
+
 TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
   Api api(crowded(72));
   std::mt19937 random(6);
@@ -146,6 +154,8 @@ TEST(Why, ThePartsOfTwoHundredRequestsSumToTheirMeasuredTimes) {
       for (const json::value& span : story.at("spans").as_array()) {
         if (const auto* cause = span.as_object().if_contains("cause")) {
           ++causes[std::string(cause->as_string())];
+          if (cause->as_string() == "preempted")
+            check_preemption(span.at("preemption").as_object());
         }
       }
     }

@@ -311,6 +311,7 @@ json::object stats_json(const EngineStats& stats) {
           {"num_aborted", stats.num_aborted},
           {"rejections", std::move(rejections)},
           {"num_preemptions", stats.num_preemptions},
+          {"num_preemptions_by_swap", stats.num_preemptions_by_swap},
           {"num_pins", stats.num_pins},
           {"num_forks", stats.num_forks},
           {"prompt_tokens_added", stats.prompt_tokens_added},

@@ -56,6 +56,9 @@ Status KvCacheManager::check_pages() const {
       return Status::internal(fmt::format("block {} has {} references, but {} tables hold it", i,
                                           references, holders[i]));
     }
+    if (withheld(id) && (references > 0 || !findable(id))) {
+      return Status::internal(fmt::format("block {} is withheld, and not cached", i));
+    }
     if (references > 0) ++uses[group_of_holders[i]].num_used;
     if (!findable(id)) continue;
     if (references > 0 && index_.group_of(id) != group_of_holders[i]) {

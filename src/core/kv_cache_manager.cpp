@@ -18,6 +18,7 @@ KvCacheManager::KvCacheManager(std::int32_t block_size, std::int32_t num_pages,
       index_(enable_prefix_caching ? num_pages : 0, block_size, groups_, tier),
       lost_(enable_prefix_caching ? num_pages : 0),
       tier_(tier),
+      withheld_(tier ? static_cast<std::size_t>(num_pages) : 0, false),
       uses_(groups_.size()),
       run_begin_(groups_.size()) {
   assert(block_size > 0 && !groups_.empty());
@@ -156,6 +157,7 @@ BlockId KvCacheManager::take_page(std::int32_t page, RequestId request_id) {
     lost_.add({.hash = index_.hash_at(block_id), .by = request_id, .when = now_});
     offload(block_id);
     index_.erase(block_id);
+    end_withholding(block_id);
   }
   ++uses_[group_of(page)].num_used;
   ++num_held_;
@@ -166,6 +168,7 @@ void KvCacheManager::share(BlockId block_id, std::int32_t page) {
   ++num_held_;
   if (pool_.reference_count(block_id) > 0) return pool_.add_reference(block_id);
   pool_.take(block_id);
+  end_withholding(block_id);
   ++uses_[group_of(page)].num_used;
   --uses_[group_of(page)].num_cached;
 }
@@ -332,6 +335,7 @@ void KvCacheManager::forget_cached() {
     uses_[index_.group_of(page)].num_cached -= static_cast<std::int32_t>(block.size());
     lost_.add({.hash = index_.hash_at(page), .by = std::nullopt, .when = now_});
     index_.erase(page);
+    end_withholding(page);
   }
 }
 
@@ -351,6 +355,34 @@ std::optional<std::int32_t> KvCacheManager::truncate(RequestId request_id,
   for (std::int32_t i = table.blocks.size() - 1; i >= size; --i) release_block(table, i);
   table.blocks.truncate(size);
   return size * pages_per_block_;
+}
+
+KvCacheManager::OwnPages KvCacheManager::own_pages(std::span<const RequestId> request_ids) const {
+  OwnPages own;
+  for (std::size_t row = 0; row < request_ids.size(); ++row) {
+    const Table* table = tables_.find(request_ids[row]);
+    if (table == nullptr) continue;
+    own.num_pages += static_cast<std::int32_t>(table->branch_pages.size());
+    bool shared_so_far = row == 0;
+    const std::vector<BlockId>& pages = table->blocks.block_ids();
+    for (std::size_t place = 0; place < pages.size(); ++place) {
+      const BlockId page = pages[place];
+      const auto holds = [&](RequestId request_id) {
+        const BlockTable* other = find(request_id);
+        return other != nullptr && place < other->block_ids().size() &&
+               other->block_ids()[place] == page;
+      };
+      const std::int32_t references = page == kNullBlock ? 0 : pool_.reference_count(page);
+      const bool by_rows = references > 1 && request_ids.size() > 1 &&
+                           std::ranges::count_if(request_ids, holds) == references;
+      const bool first = !by_rows || std::ranges::none_of(request_ids.first(row), holds);
+      own.num_pages += (references == 1 || by_rows) && first ? 1 : 0;
+      shared_so_far = shared_so_far && references > 1 && !by_rows;
+      if (shared_so_far) own.num_shared_blocks = static_cast<std::int32_t>(place + 1);
+    }
+  }
+  own.num_shared_blocks /= pages_per_block_;
+  return own;
 }
 
 void KvCacheManager::free(RequestId request_id) {

@@ -40,7 +40,8 @@
 // The lower tier (core/kv_tier.h): what is to become of full blocks that leave the prefix cache,
 // and from where they may come back, by their names. A fetch has a table of its own, of the cached
 // blocks that it goes on from and of pages that nobody else reads or writes until it has ended:
-// then they are cached blocks as others are.
+// then they are cached blocks as others are. Blocks that are cheaper to compute again are withheld
+// from the tier.
 //
 // After reserve() nothing is allocated; but where there is a lower tier, by its changes.
 #pragma once
@@ -203,6 +204,9 @@ class KvCacheManager {
   void put_back(RequestId request_id);
   // Whether the request has all blocks of a prefix, which has a table of full ones alone.
   bool begins_with(RequestId request_id, RequestId prefix_table) const;
+  // Blocks that only one of these holds do not go there when they leave the cache, unless somebody
+  // has used them again before.
+  void withhold(std::span<const RequestId> request_ids);
   // Moves to `plan` what left the prefix cache since the last call.
   void take_stores(SchedulerOutput& plan);
   // Of the blocks in the cache, those that a lower tier would store, each after those before it in
@@ -214,6 +218,13 @@ class KvCacheManager {
   // What free pages contain is not found any more: they are as new ones. Blocks in tables stay
   // findable. O(num_pages).
   void forget_cached();
+
+  // Of the tables of a request's rows, which have a page in common at the same place, if at all.
+  struct OwnPages {
+    std::int32_t num_pages = 0;          // that no other table holds
+    std::int32_t num_shared_blocks = 0;  // at the beginning: of which others hold all pages, too
+  };
+  OwnPages own_pages(std::span<const RequestId> request_ids) const;
 
   // Releases all blocks of the request, the last ones first, so that the start of a sequence, which
   // others are likeliest to share, stays longest. No effect if it has none.
@@ -256,6 +267,7 @@ class KvCacheManager {
     std::vector<Table> tables;            // in order of the requests' ids
     PrefixIndex::Snapshot index;
     KvTier::Snapshot tier;
+    std::vector<BlockId> withheld_block_ids;  // in order
   };
   Snapshot snapshot() const;
   // Fills a manager that is new. kInvalidArgument naming what cannot be; then it is of no use.
@@ -319,6 +331,12 @@ class KvCacheManager {
   void release(BlockId block_id, std::int32_t page);
   bool wanted_below(BlockId block_id) const;  // findable()
   void offload(BlockId block_id);
+  bool withheld(BlockId block_id) const {
+    return !withheld_.empty() && withheld_[static_cast<std::size_t>(block_id)];
+  }
+  void end_withholding(BlockId block_id) {
+    if (!withheld_.empty()) withheld_[static_cast<std::size_t>(block_id)] = false;
+  }
   void release_block(const Table& table, std::int32_t block);
   // Whether whoever writes behind the first `num_kept` tokens of a block takes something away from
   // others, or from the prefix cache.
@@ -352,6 +370,7 @@ class KvCacheManager {
   LostBlocks lost_;
   KvTier tier_;
   std::vector<BlockStore> stores_;  // for the plan that is made
+  std::vector<bool> withheld_;  // of each page, where there is a tier: free, and not to be stored
   Instant now_{};
   RecycledMap<Table> tables_;
   std::vector<GroupUse> uses_;                   // of each group

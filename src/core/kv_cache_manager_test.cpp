@@ -71,6 +71,27 @@ TEST(KvCacheManager, AForkSharesTheBlocksOfItsTokens) {
   EXPECT_EQ(kv.blocks_leaked(), 0);
 }
 
+// Parent, child and a child of the child, of which each has blocks after those that they share.
+TEST(KvCacheManager, OwnPagesAreThoseThatBecomeFree) {
+  KvCacheManager kv(4, 16, true);
+  allocate(kv, 1, 0, 10);
+  EXPECT_EQ(kv.own_pages(std::vector<RequestId>{1}).num_pages, 3);
+  kv.fork(1, 2, 8);
+  allocate(kv, 2, 8, 8);
+  kv.fork(2, 3, 12);
+  allocate(kv, 3, 12, 4);
+  const auto own_pages = [&](const std::vector<RequestId>& rows) {
+    const auto own = kv.own_pages(rows);
+    return std::pair(own.num_pages, own.num_shared_blocks);
+  };
+  EXPECT_EQ(own_pages({1}), std::pair(1, 2));
+  EXPECT_EQ(own_pages({2}), std::pair(1, 3));
+  EXPECT_EQ(own_pages({3}), std::pair(1, 3));
+  EXPECT_EQ(own_pages({2, 3}), std::pair(3, 2)) << "what these two share becomes free";
+  EXPECT_EQ(own_pages({1, 2, 3}), std::pair(6, 0));
+  EXPECT_EQ(own_pages({7}), std::pair(0, 0));
+}
+
 TEST(KvCacheManager, TheFirstWriterIntoASharedBlockGetsACopy) {
   KvCacheManager kv(4, 8, true);
   allocate(kv, 1, 0, 6);

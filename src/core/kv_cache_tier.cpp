@@ -9,7 +9,7 @@ namespace quire {
 
 // The last, partial block of a sequence is not worth keeping.
 bool KvCacheManager::wanted_below(BlockId block_id) const {
-  return tier_.stores() && index_.num_tokens_of(block_id) == block_size_ &&
+  return tier_.stores() && !withheld(block_id) && index_.num_tokens_of(block_id) == block_size_ &&
          !tier_.has(index_.name_at(block_id));
 }
 
@@ -29,6 +29,16 @@ std::vector<BlockStore> KvCacheManager::kept_blocks() const {
   std::ranges::sort(blocks, {},
                     [&](const BlockStore& each) { return index_.id_at(each.block_id); });
   return blocks;
+}
+
+void KvCacheManager::withhold(std::span<const RequestId> request_ids) {
+  if (withheld_.empty()) return;
+  for (const RequestId request_id : request_ids) {
+    for (const BlockId block_id : tables_.find(request_id)->blocks.block_ids()) {
+      if (!findable(block_id) || pool_.shared(block_id)) continue;
+      withheld_[static_cast<std::size_t>(block_id)] = true;
+    }
+  }
 }
 
 void KvCacheManager::take_stores(SchedulerOutput& plan) {

@@ -157,7 +157,7 @@ void Request::pool(Instant now) {
   finish(FinishReason::kStop, now);
 }
 
-void Request::preempt(Instant now) {
+void Request::preempt(const Preemption& preemption, Instant now) {
   assert(state_ == RequestState::kRunning);
   state_ = RequestState::kPreempted;
   num_computed_tokens_ = 0;
@@ -168,6 +168,7 @@ void Request::preempt(Instant now) {
   }
   ++num_preemptions_;
   wait(WaitCause::kPreempted, now);
+  timeline_.explain(preemption);
 }
 
 void Request::abort(Instant now) {

@@ -156,7 +156,7 @@ class Request {
   void append_beams(std::span<const std::span<const TokenLogprob>> candidates, Instant now);
   void pool(Instant now);  // finishes a pooled request, all computed
   // Its computed tokens are lost, and what is in flight; the tokens that it knows are not.
-  void preempt(Instant now);
+  void preempt(const Preemption& preemption, Instant now);
   void abort(Instant now);
   // It gets no tokens for this cause; a preempted request stays preempted until it starts again.
   // True: that wait is new, and wait_for() may say for whom.
@@ -241,6 +241,10 @@ class Request {
   }
   const std::vector<TokenId>& row_token_ids(std::size_t row) const {
     return beams_ ? beams_->search.beams()[row].token_ids : token_ids_;
+  }
+  // Those that have a block table while it runs.
+  std::span<const RequestId> placed_row_ids() const {
+    return beams_ ? beams_->rows.placed() : row_ids();
   }
   // Tokens that beams have in common, and that one row computes for all; of others all.
   std::int32_t num_common_tokens() const {

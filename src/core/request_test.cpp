@@ -100,7 +100,7 @@ TEST(Request, PreemptionKeepsTokensAndCountsWhatIsComputedAgain) {
   request.start(0, 6ns);
   step(request, 20, 7ns);
   step(request, 21, 8ns);  // 4 of 5 tokens computed
-  request.preempt(9ns);
+  request.preempt({}, 9ns);
   EXPECT_EQ(request.state(), RequestState::kPreempted);
   EXPECT_EQ(request.num_computed_tokens(), 0);
   EXPECT_EQ(request.num_pending_tokens(), 5);
@@ -165,11 +165,11 @@ TEST(Request, WhatOthersComputedIsCached) {
 TEST(Request, WhatIsFoundAfterAPreemptionIsNeitherCachedAgainNorComputedAgain) {
   Request request = make_request({});
   EXPECT_EQ(request.start(1, 6ns), 1);
-  request.preempt(7ns);
+  request.preempt({}, 7ns);
   EXPECT_EQ(request.start(2, 8ns), 1);
   EXPECT_EQ(request.num_cached_tokens(), 1);  // when it first started
   step(request, 20, 9ns);
-  request.preempt(10ns);
+  request.preempt({}, 10ns);
   EXPECT_EQ(request.start(3, 11ns), 0);
   step(request, 21, 12ns);
   EXPECT_EQ(request.num_recomputed_tokens(), 0);
@@ -192,7 +192,7 @@ TEST(Request, AbortEndsItInAnyState) {
   Request preempted = make_request({});
   preempted.start(0, 6ns);
   step(preempted, 20, 7ns);
-  preempted.preempt(8ns);
+  preempted.preempt({}, 8ns);
   preempted.abort(9ns);
   EXPECT_TRUE(preempted.finished());
   EXPECT_EQ(preempted.num_uncomputed_prompt_tokens(), 0);

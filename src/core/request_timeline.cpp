@@ -47,7 +47,8 @@ std::string_view span_kind_name(SpanKind kind) {
 bool RequestTimeline::wait(WaitCause cause, Instant now) {
   if (current() == cause) return false;
   close(now);
-  open_ = TimelineSpan{.kind = SpanKind::kWait, .cause = cause, .blockers = {}, .begin = now};
+  open_ = TimelineSpan{
+      .kind = SpanKind::kWait, .cause = cause, .blockers = {}, .preemption = {}, .begin = now};
   return true;
 }
 
@@ -57,7 +58,7 @@ void RequestTimeline::compute(const ScheduledWork& work, Instant now) {
   const bool goes_on = open_ && open_->kind == SpanKind::kDecode && work.kind == SpanKind::kDecode;
   if (!goes_on) {
     close(now);
-    open_ = TimelineSpan{.kind = work.kind, .blockers = {}, .begin = now};
+    open_ = TimelineSpan{.kind = work.kind, .blockers = {}, .preemption = {}, .begin = now};
   }
   ++open_->num_steps;
   open_->num_tokens += work.num_tokens;
@@ -105,8 +106,11 @@ Result<RequestTimeline> RequestTimeline::restore(const Snapshot& snapshot) {
   const auto plausible_count = [](std::int32_t count) { return count >= 0 && count <= 1 << 30; };
   const auto plausible_span = [&](const TimelineSpan& span) {
     return plausible(span.begin) && plausible(span.end) && plausible_count(span.blockers.count) &&
-           plausible_count(span.num_steps) && plausible_count(span.num_tokens) &&
-           plausible_count(span.num_recomputed_tokens) && plausible_count(span.num_cached_tokens);
+           plausible(span.preemption.cost) && plausible_count(span.preemption.num_pages) &&
+           plausible_count(span.preemption.num_tokens) &&
+           plausible_count(span.preemption.num_blocks) && plausible_count(span.num_steps) &&
+           plausible_count(span.num_tokens) && plausible_count(span.num_recomputed_tokens) &&
+           plausible_count(span.num_cached_tokens);
   };
   if (snapshot.spans.size() > kMaxSpans || snapshot.num_spans_dropped < 0 ||
       !std::ranges::all_of(snapshot.spans, plausible_span) ||

@@ -17,6 +17,7 @@
 #include "base/ids.h"
 #include "base/status.h"
 #include "core/beam_report.h"
+#include "core/preemption.h"
 #include "core/prefix_miss.h"
 
 namespace quire {
@@ -74,6 +75,7 @@ struct TimelineSpan {
   SpanKind kind = SpanKind::kWait;
   WaitCause cause = WaitCause::kQueueOrder;  // of a wait
   Blockers blockers;                         // of a wait: when it began
+  Preemption preemption;                     // of a wait for kPreempted: what it began with
   Instant begin{};
   Instant end{};
   // Not of a wait.
@@ -104,6 +106,7 @@ class RequestTimeline {
   // nothing. True: a new wait has begun, and block() may say for whom.
   bool wait(WaitCause cause, Instant now);
   void block(const Blockers& blockers);  // a wait must be open
+  void explain(const Preemption& preemption) { open_->preemption = preemption; }  // likewise
   // A step planned at `now` computes tokens of it. Steps of decoding that follow one another are
   // one span, each chunk of a prompt is its own.
   void compute(const ScheduledWork& work, Instant now);

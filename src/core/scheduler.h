@@ -17,18 +17,22 @@
 //
 // There is no prefill and no decode: a request has tokens that it knows and tokens that are
 // computed, and a step computes some of the difference. Requests go in an order, that of their
-// arrival unless the policy is another. When blocks run out, the last in this order among the
-// running is preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and
-// computes them again later. So the first request always advances, and nothing starves within a
-// priority.
+// arrival unless the policy is another. When blocks run out for one that runs, one of those behind
+// it is preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and gets
+// back what it had computed later. So the first request always advances, and nothing starves within
+// a priority. Who it is, of those that the policy ranks last, and whether it computes its state
+// again or has it stored below the cache, follows from what either costs
+// (scheduler_preemption.cpp).
 //
-// How much of the prompts a step computes follows from the pace that it was given (set_pace): no
-// more than leaves the step short enough for those who get their output token by token.
+// Costs, as they were measured, come with the pace (set_pace). How much of the prompts a step
+// computes follows from them: no more than leaves the step short enough for those who get their
+// output token by token.
 //
 // Where there is a tier below the KV cache, full blocks that leave the prefix cache go there, and a
 // request that would start, and of whose tokens the tier has more than the cache, waits until they
-// are back (scheduler_tier.cpp). It keeps its place among those that run, others start and go on
-// meanwhile, and each request waits so once before each start.
+// are back, unless computing them is known to be faster (scheduler_tier.cpp). It keeps its place
+// among those that run, others start and go on meanwhile, and each request waits so once before
+// each start.
 //
 // A request starts with what the prefix cache has of its tokens. The n outputs of one prompt wait
 // for the first of them to compute it, then share its blocks. A request whose prompt begins as that
@@ -60,6 +64,7 @@
 #include "core/batch_former.h"
 #include "core/kv_cache_manager.h"
 #include "core/pinned_prefixes.h"
+#include "core/preemption.h"
 #include "core/request.h"
 #include "core/retained_rows.h"
 #include "core/scheduler_config.h"
@@ -110,10 +115,11 @@ struct SchedulerStats {
   std::int64_t num_aborted = 0;
   std::array<std::int64_t, kNumRejectCauses> num_rejected{};
   std::int64_t num_preemptions = 0;
-  std::int64_t num_forks = 0;               // outputs that started with a sibling's blocks
-  std::int64_t prompt_tokens_added = 0;     // = computed + cached + dropped + pending
-  std::int64_t prompt_tokens_computed = 0;  // each once
-  std::int64_t prompt_tokens_cached = 0;    // found in the prefix cache or with a fork's parent
+  std::int64_t num_preemptions_by_swap = 0;  // of these
+  std::int64_t num_forks = 0;                // outputs that started with a sibling's blocks
+  std::int64_t prompt_tokens_added = 0;      // = computed + cached + dropped + pending
+  std::int64_t prompt_tokens_computed = 0;   // each once
+  std::int64_t prompt_tokens_cached = 0;     // found in the prefix cache or with a fork's parent
   std::int64_t prompt_tokens_dropped = 0;
   std::int64_t prompt_tokens_pending = 0;
   std::int64_t output_tokens_sampled = 0;
@@ -211,8 +217,8 @@ class Scheduler {
   // states, from which no token can be removed.
   void propose(RequestId request_id, DraftTreeView drafts);
 
-  // How long the steps planned from now on may take; validate() must have passed. At first there is
-  // no limit.
+  // How long the steps planned from now on may take, and what their work and fetches are thought
+  // to; validate() must have passed. At first there is no limit, and no cost is known.
   void set_pace(const StepPace& pace) { pace_ = pace; }
   const StepPace& pace() const { return pace_; }
 
@@ -251,7 +257,7 @@ class Scheduler {
   // what is larger than any that is real.
   static Result<std::unique_ptr<Scheduler>> restore(SchedulerSnapshot snapshot);
 
-  // kInternal naming the first broken law: queues in order of arrival and disjoint, blocks held
+  // kInternal naming the first broken law: queues in order and disjoint, blocks held
   // exactly by the running and as many as their tokens need, references, budgets, conservation.
   // O(requests + blocks).
   Status check_invariants() const;
@@ -278,7 +284,20 @@ class Scheduler {
   void give_way(SchedulerOutput& plan, Instant now);
   Request* who_gives_way_to(const Request& request) const;
   bool lacks_place(const Request& request) const;
-  Request& next_victim(const Request& request) const;
+  // Preemption (scheduler_preemption.cpp).
+  std::int64_t preemption_rank(const Request& request) const;
+  // The least is preempted first, of requests of one rank.
+  struct Standing {
+    bool frees_nothing = false;
+    bool recomputes = false;  // what it lost when it was preempted before
+    double cost = 0;          // nanoseconds, for each page
+    auto operator<=>(const Standing&) const = default;
+  };
+  Standing standing_of(const Request& request) const;
+  Preemption assess(const Request& request) const;
+  Request& next_victim(Request& request) const;
+  bool make_room(Request& request, std::int32_t num_tokens, SchedulerOutput& plan, Instant now);
+  void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
   void leave_queue(Request& request);
   void enqueue(Request& request);
   std::optional<Refusal> admission_refusal(const AddRequest& request) const;
@@ -307,9 +326,6 @@ class Scheduler {
   void settle_drafts(const StepsInFlight::Share& share, std::span<const SampledToken> tokens);
   static std::int32_t chunk_that_fits(const Request& request, const StepBudget& budget,
                                       bool urgent);
-  bool make_room(const Request& request, std::int32_t num_tokens, SchedulerOutput& plan,
-                 Instant now);
-  void preempt(Request& request, const Request& for_request, SchedulerOutput& plan, Instant now);
   std::int64_t pages_to_start(const Request& request) const;
   void hold(Request& request, WaitCause cause, const Admission& admission, Instant now);
   Blockers others_running(const Request& request) const;

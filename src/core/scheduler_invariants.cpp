@@ -15,11 +15,6 @@ Status broken(fmt::format_string<Args...> format, Args&&... args) {
   return Status::internal(fmt::format(format, std::forward<Args>(args)...));
 }
 
-// Those of a request that have a block table if it runs.
-std::span<const RequestId> placed_rows(const Request& request) {
-  return request.is_beam_search() ? request.beams()->rows.placed() : request.row_ids();
-}
-
 // Beams are as long as their request's tokens, and have parted where these are theirs alone.
 Status check_beams(const Request& request) {
   if (!request.is_beam_search()) return {};
@@ -60,9 +55,8 @@ Status Scheduler::check_invariants() const {
   return check_conservation();
 }
 
-// Every request is in exactly one queue, both queues are in order (by arrival alone, the running
-// before the waiting), and blocks are held by the running and by rows that stay in a static batch,
-// as many as their tokens need.
+// Every request is in exactly one queue, both queues are in order, and blocks are held by the
+// running and by rows that stay in a static batch, as many as their tokens need.
 Status Scheduler::check_queues() const {
   if (running_.size() + waiting_.size() + fetching_.size() != requests_.size()) {
     return broken("{} requests run, {} wait and {} wait for fetches, but there are {}",
@@ -89,7 +83,7 @@ Status Scheduler::check_queues() const {
       return broken("request {}: {} of {} tokens are computed or in flight", request.id(),
                     num_tokens, request.num_tokens());
     }
-    for (const RequestId id : placed_rows(request)) {
+    for (const RequestId id : request.placed_row_ids()) {
       const BlockTable* table = kv_.find(id);
       const std::int64_t num_blocks = table == nullptr ? 0 : table->size();
       num_tables += running ? 1 : 0;
@@ -101,8 +95,7 @@ Status Scheduler::check_queues() const {
     return check_beams(request);
   };
   for (const Request* request : running_) QUIRE_RETURN_IF_ERROR(check(*request, true));
-  // Others start while a request waits for a fetch.
-  if (config_.policy != SchedulingPolicy::kFcfs || config_.kv_tier) previous = nullptr;
+  previous = nullptr;
   for (auto request = waiting_.rbegin(); request != waiting_.rend(); ++request) {
     QUIRE_RETURN_IF_ERROR(check(**request, false));
   }
@@ -175,6 +168,10 @@ Status Scheduler::check_conservation() const {
     return broken("requests: {} added, {} finished, {} aborted, {} waiting, {} running",
                   now.num_added, now.num_finished, now.num_aborted, now.num_waiting,
                   now.num_running);
+  }
+  const std::int64_t num_swaps = now.num_preemptions_by_swap;
+  if (num_swaps > now.num_preemptions || (num_swaps > 0 && !config_.kv_tier)) {
+    return broken("{} of {} preemptions are swaps", num_swaps, now.num_preemptions);
   }
   if (now.output_tokens_computed > now.output_tokens_sampled) {
     return broken("{} output tokens are computed, but {} were sampled", now.output_tokens_computed,

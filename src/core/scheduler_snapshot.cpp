@@ -66,6 +66,9 @@ KvCacheManager::Snapshot KvCacheManager::snapshot() const {
   snapshot.free_block_ids = pool_.free_block_ids();
   snapshot.index = index_.snapshot();
   snapshot.tier = tier_.snapshot();
+  for (BlockId id = 0; id < pool_.num_blocks(); ++id) {
+    if (withheld(id)) snapshot.withheld_block_ids.push_back(id);
+  }
   snapshot.tables.reserve(tables_.size());
   for (const auto& [request_id, table] : tables_) {
     Snapshot::Table& each = snapshot.tables.emplace_back();
@@ -111,6 +114,13 @@ Status KvCacheManager::restore(const Snapshot& snapshot) {
     return Status::invalid_argument("there is a lower tier, and the settings have none");
   }
   tier_.restore(snapshot.tier);
+  for (const BlockId id : snapshot.withheld_block_ids) {
+    if (withheld_.empty() || id < 0 || id >= pool_.num_blocks() || pool_.reference_count(id) > 0 ||
+        !findable(id)) {
+      return Status::invalid_argument(fmt::format("block {} is withheld from no tier", id));
+    }
+    withheld_[static_cast<std::size_t>(id)] = true;
+  }
   count_uses();
   return {};
 }

@@ -43,6 +43,7 @@ void visit_counters(Stats& stats, Visit&& visit) {
   visit(stats.num_aborted);
   for (auto& count : stats.num_rejected) visit(count);
   visit(stats.num_preemptions);
+  visit(stats.num_preemptions_by_swap);
   visit(stats.num_forks);
   visit(stats.prompt_tokens_added);
   visit(stats.prompt_tokens_computed);

@@ -55,6 +55,13 @@ bool Scheduler::goes_before(const Request& a, const Request& b) const {
   return a.arrival_index() < b.arrival_index();
 }
 
+// Of those that run, the ones with the highest are preempted before the others: where the policy is
+// to be fair those of the user with most running, else the last of its order.
+std::int64_t Scheduler::preemption_rank(const Request& request) const {
+  return config_.policy == SchedulingPolicy::kFair ? request.share()->num_running
+                                                   : rank_of(config_.policy, request);
+}
+
 // Where the policy chooses, those that were preempted go first, the earliest of them: the blocks
 // that they gave up are for those that run, and another request that got them would soon be
 // preempted, too. But not before a request that they may have given way to.

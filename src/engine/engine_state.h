@@ -67,6 +67,8 @@ struct EngineStats {
   std::int64_t num_aborted = 0;
   std::vector<RejectionCount> rejections;  // of every cause
   std::int64_t num_preemptions = 0;
+  // Of these, where the blocks go to the lower tier and come back (core/preemption.h).
+  std::int64_t num_preemptions_by_swap = 0;
   std::int64_t num_forks = 0;               // outputs that started with a sibling's blocks
   std::int64_t prompt_tokens_added = 0;     // = computed + cached + dropped + pending
   std::int64_t prompt_tokens_computed = 0;  // each once

@@ -25,6 +25,7 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .num_aborted = stats.num_aborted,
                        .rejections = {},
                        .num_preemptions = stats.num_preemptions,
+                       .num_preemptions_by_swap = stats.num_preemptions_by_swap,
                        .num_forks = stats.num_forks,
                        .prompt_tokens_added = stats.prompt_tokens_added,
                        .prompt_tokens_computed = stats.prompt_tokens_computed,

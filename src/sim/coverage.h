@@ -13,6 +13,7 @@ namespace quire {
 struct Coverage {
   std::int64_t steps = 0;
   std::int64_t preemptions = 0;
+  std::int64_t swapped = 0;  // of these, to the lower tier
   std::int64_t recomputed = 0;
   std::int64_t finished_stop = 0;
   std::int64_t finished_length = 0;

@@ -193,6 +193,7 @@ class Fleet {
       result_.num_rejected[i] += stats.num_rejected[i];
     }
     result_.num_preemptions += stats.num_preemptions;
+    result_.num_preemptions_by_swap += stats.num_preemptions_by_swap;
     result_.tokens_recomputed += stats.tokens_recomputed;
     result_.tokens_discarded += stats.tokens_discarded;
     result_.output_tokens += stats.output_tokens_sampled;

@@ -78,6 +78,7 @@ struct FleetResult {
   Duration longest_step{};  // that gave some request a token after its first
   std::int64_t num_steps = 0;
   std::int64_t num_preemptions = 0;
+  std::int64_t num_preemptions_by_swap = 0;
   std::int64_t tokens_recomputed = 0;
   std::int64_t tokens_discarded = 0;
   std::int64_t prompt_tokens_computed = 0;

@@ -1,5 +1,6 @@
 #include "sim/order_law.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -31,18 +32,8 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
     return std::pair(order_rank(policy, *scheduler.find(id), priorities.at(id)), id);
   };
   const auto goes_before = [&](RequestId a, RequestId b) { return rank(a) < rank(b); };
-  // Where shares are to be fair another user's request may have its place: the order is that of its
-  // own user's.
-  const auto last_of_user = [&](RequestId id) {
-    std::optional<RequestId> last;
-    for (const Request* each : scheduler.running()) {
-      if (each->user() != scheduler.find(id)->user()) continue;
-      if (!last || goes_before(*last, each->id())) last = each->id();
-    }
-    return last;
-  };
   std::optional<RequestId> first_running;
-  std::optional<RequestId> last_running;
+  std::optional<std::int64_t> last_rank;  // of those that run
   std::optional<RequestId> first_waiting;
   for (const auto& [id, priority] : priorities) {
     if (scheduler.find(id)->fetch_id() != 0) continue;  // others start meanwhile
@@ -51,7 +42,7 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
       continue;
     }
     if (!first_running || goes_before(id, *first_running)) first_running = id;
-    if (!last_running || goes_before(*last_running, id)) last_running = id;
+    last_rank = std::max(last_rank.value_or(rank(id).first), rank(id).first);
   }
   if (first_running && scheduler.find(*first_running)->num_in_flight_tokens() == 0) {
     return fmt::format("step {} leaves out request {}, the first", plan.step_id, *first_running);
@@ -72,9 +63,12 @@ std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
         scheduler.find(id)->fetch_id() != 0) {
       continue;
     }
-    const auto last = policy == SchedulingPolicy::kFair ? last_of_user(id) : last_running;
-    if (last && !goes_before(*last, id)) {
-      return fmt::format("request {} is preempted, and {} is not", id, *last);
+    if (first_running && goes_before(id, *first_running)) {
+      return fmt::format("request {} is preempted, and goes before all that run", id);
+    }
+    if (last_rank && *last_rank > rank(id).first) {
+      return fmt::format("request {} is preempted, and one that the policy ranks after it is not",
+                         id);
     }
   }
   return {};

@@ -16,8 +16,8 @@ std::int64_t order_rank(SchedulingPolicy policy, const Request& request, std::in
 // Of a plan that the scheduler has just made, for the requests that are there, with their
 // priorities (ids count arrivals): those that run are computed in their order, the first of them in
 // every step unless one in flight computes it; nobody starts before one that waits, for no fetch,
-// and goes before it; and who is preempted goes after all that run. An empty string, or what is
-// wrong.
+// and goes before it; who is preempted is none that goes before all that run, or that the policy
+// ranks before one of them. An empty string, or what is wrong.
 std::string order_error(const Scheduler& scheduler, const SchedulerOutput& plan,
                         const std::map<RequestId, std::int32_t>& priorities);
 

@@ -124,6 +124,7 @@ class Simulation {
         pace_random_.chance(0.3) ? Duration::zero() : Duration(pace_random_.between(1, 700'000));
     pace.max_prompt_tokens = static_cast<std::int32_t>(pace_random_.between(1, 80));
     pace.cost = {.step = 200'000, .row = 10'000, .prompt_token = 10'000};
+    pace.block_fetch = Duration(pace_random_.chance(0.5) ? pace_random_.between(1, 160'000) : 0);
     return pace;
   }
 
@@ -288,6 +289,7 @@ class Simulation {
         std::ssize(plan.scheduled) > scheduler_.config().max_num_seqs) {
       return fmt::format("step {} exceeds the budget", plan.step_id);
     }
+    starvation_.plan(plan);
     if (auto error = pins_.check(); !error.empty()) return error;
     if (auto error = held_pages_error(scheduler_, plan, coverage_); !error.empty()) return error;
     const SchedulerOutput starts = without_beams_that_go_on(scheduler_, plan, running_before_);
@@ -397,6 +399,7 @@ class Simulation {
     for (std::size_t i = 0; i < kNumRejectCauses; ++i)
       coverage_.rejected[i] += stats.num_rejected[i];
     coverage_.drafts += num_drafts_;
+    coverage_.swapped += stats.num_preemptions_by_swap;
     coverage_.forks += stats.num_forks;
     coverage_.cached += stats.prompt_tokens_cached;
     coverage_.discarded += stats.tokens_discarded;

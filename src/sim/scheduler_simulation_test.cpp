@@ -75,6 +75,7 @@ TEST_P(SchedulerSimulation, RandomTraces) {
                       cause == WaitCause::kAdmissionPace;
     EXPECT_GT(coverage.waited[i], rare ? 25 : 1500) << "cause " << i;
   }
+  EXPECT_GT(coverage.swapped, 30);
   EXPECT_GT(coverage.offloaded_blocks, 1000);
   EXPECT_GT(coverage.fetched_blocks, 350);
   EXPECT_GT(coverage.lost_blocks, 20);
@@ -106,7 +107,7 @@ TEST_P(SchedulerSimulation, RandomTracesOfSeveralKvGroups) {
   EXPECT_GT(coverage.drafts_right, ahead ? 70 : 12'000);
   EXPECT_GT(coverage.truncated_tables, ahead ? 12 : 1400);
   EXPECT_GT(coverage.branched, ahead ? 10 : 1000);
-  EXPECT_GT(coverage.adopted_blocks, ahead ? 1 : 50);
+  EXPECT_GT(coverage.adopted_blocks, ahead ? 0 : 50);
   EXPECT_GT(coverage.passed_pages, 2'500'000);
   EXPECT_GT(coverage.chunks_over_end, 9000);
   EXPECT_GT(coverage.pinned, 100);

@@ -16,6 +16,15 @@ void StarvationLaw::arrive(RequestId request_id, std::int32_t priority) {
   present_.insert(request_id);
 }
 
+void StarvationLaw::plan(const SchedulerOutput& plan) {
+  for (const RequestId id : plan.removed_request_ids) {
+    if (!present_.contains(id)) continue;
+    for (const Request* other : scheduler_.running()) {
+      if (other->id() > id) seen_.at(id).ran_on.insert(other->id());
+    }
+  }
+}
+
 void StarvationLaw::end(const Request& request) {
   seen_.at(request.id()).num_steps_alone = steps_alone(request);
   present_.erase(request.id());
@@ -53,9 +62,10 @@ std::string StarvationLaw::check(RequestId request_id) const {
                        policy == SchedulingPolicy::kLongestPrefix || scheduler_.config().kv_tier;
   std::int64_t num_overtaking = 0;
   for (auto later = seen_.upper_bound(request_id); later != seen_.end(); ++later) {
-    if (!chooses && later->second.rank >= seen.rank) continue;
+    const bool goes_first = chooses || later->second.rank < seen.rank;
+    if (!goes_first && !seen.ran_on.contains(later->first)) continue;
     add(later->first);
-    ++num_overtaking;
+    num_overtaking += goes_first ? 1 : 0;
   }
   if (policy == SchedulingPolicy::kShortest && num_overtaking > seen.rank) {
     return fmt::format("request {} may be overtaken by {} others", request_id, num_overtaking);

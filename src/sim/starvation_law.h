@@ -13,8 +13,8 @@ namespace quire {
 
 // In every step the first of those that run advances. So a request ends after at most the steps for
 // itself, for those that were there before it, and for those that came later and go before it: by
-// the order of the policy, because it may choose them (which sim/choice_law.h bounds), or while
-// blocks of the request's prompt were fetched.
+// the order of the policy, because it may choose them (which sim/choice_law.h bounds), while blocks
+// of the request's prompt were fetched, or because they ran on when the request was preempted.
 class StarvationLaw {
  public:
   // `limited`: the scheduler may be given a pace.
@@ -22,6 +22,7 @@ class StarvationLaw {
       : scheduler_(scheduler), limited_(limited) {}
 
   void arrive(RequestId request_id, std::int32_t priority);  // ids count arrivals
+  void plan(const SchedulerOutput& plan);                    // that the scheduler has just made
   void end(const Request& request);
   // Of a request that ended by itself, once all that ended in the same step have: an empty string,
   // or what is wrong.
@@ -32,6 +33,7 @@ class StarvationLaw {
     std::int64_t rank = 0;              // order_rank()
     std::int64_t num_steps_before = 0;  // of the scheduler, when it came
     std::vector<RequestId> ahead;       // requests that were there when it came
+    std::set<RequestId> ran_on;         // that came later, and ran when it had been preempted
     std::int64_t num_steps_alone = 0;   // once it has ended
   };
 

@@ -199,6 +199,7 @@ SimulationSummary summarize(const FleetResult& result, const SimulationSettings&
   summary.longest_step_s = to_seconds(result.longest_step);
   summary.num_steps = result.num_steps;
   summary.num_preemptions = result.num_preemptions;
+  summary.num_preemptions_by_swap = result.num_preemptions_by_swap;
   summary.tokens_recomputed = result.tokens_recomputed;
   summary.tokens_discarded = result.tokens_discarded;
   summary.draft_tokens = result.draft_tokens;
@@ -313,6 +314,7 @@ json::object to_json(const SimulationSummary& summary) {
                          {"longest_step_s", summary.longest_step_s},
                          {"num_steps", summary.num_steps},
                          {"num_preemptions", summary.num_preemptions},
+                         {"num_preemptions_by_swap", summary.num_preemptions_by_swap},
                          {"tokens_recomputed", summary.tokens_recomputed},
                          {"tokens_discarded", summary.tokens_discarded},
                          {"draft_tokens", summary.draft_tokens},
@@ -360,8 +362,9 @@ std::string summary_text(const SimulationSummary& summary) {
                      summary.num_kv_fetches, time_text(summary.fetch_s)));
   }
   line("in vain",
-       fmt::format("{} preemptions, {} tokens computed again, {} thrown away",
-                   summary.num_preemptions, summary.tokens_recomputed, summary.tokens_discarded));
+       fmt::format("{} preemptions, {} of them to files, {} tokens computed again, {} thrown away",
+                   summary.num_preemptions, summary.num_preemptions_by_swap,
+                   summary.tokens_recomputed, summary.tokens_discarded));
   if (summary.draft_tokens > 0) {
     line("drafts", fmt::format("{} computed, {} of them right", summary.draft_tokens,
                                summary.draft_tokens_accepted));

@@ -45,6 +45,7 @@ struct SimulationSummary {
   double longest_step_s = 0;
   std::int64_t num_steps = 0;
   std::int64_t num_preemptions = 0;
+  std::int64_t num_preemptions_by_swap = 0;  // of these, with blocks that go to files
   std::int64_t tokens_recomputed = 0;
   std::int64_t tokens_discarded = 0;
   std::int64_t draft_tokens = 0;

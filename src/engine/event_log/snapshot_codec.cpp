@@ -48,6 +48,11 @@ void visit_span(Archive& archive, Span& span) {
   archive.enumeration(span.cause, WaitCause::kAdmissionPace);
   archive(span.blockers.count);
   for (auto& id : span.blockers.ids) archive(id);
+  archive.enumeration(span.preemption.method, PreemptionMethod::kSwap);
+  archive(span.preemption.cost);
+  archive(span.preemption.num_pages);
+  archive(span.preemption.num_tokens);
+  archive(span.preemption.num_blocks);
   archive(span.begin);
   archive(span.end);
   archive(span.num_steps);
@@ -195,6 +200,7 @@ void for_each_part(Part part) {
     a(s.kv.tier.on);
     a(s.kv.tier.stores);
     a(s.kv.tier.blocks);
+    a(s.kv.withheld_block_ids);
   });
   part("batch", [](auto& a, auto& s) {
     a(s.num_vacancies);

@@ -92,6 +92,12 @@ void add_scheduler(Scrape& out, const EngineStats& stats) {
   out.counter("vllm:prefix_cache_hits_total", "Tokens found in the prefix cache",
               stats.prefix_cache_hits);
   out.counter("vllm:num_preemptions_total", "Preemptions", stats.num_preemptions);
+  const auto preempted = [&](const char* method, std::int64_t value) {
+    out.counter("quire_preemptions_total", "Preemptions by what becomes of the KV blocks", value,
+                {{"method", method}});
+  };
+  preempted("recompute", stats.num_preemptions - stats.num_preemptions_by_swap);
+  preempted("swap", stats.num_preemptions_by_swap);
 }
 
 // The tier below the KV cache, where there is one.

@@ -21,6 +21,32 @@ std::string requests(std::int32_t count) {
   return count == 1 ? "1 request" : fmt::format("{} requests", count);
 }
 
+std::string because_preempted(const TimelineSpan& span) {
+  const Preemption& preemption = span.preemption;
+  std::string blocks =
+      preemption.method == PreemptionMethod::kSwap
+          ? fmt::format("its KV blocks (at most {} to read back, {} tokens to compute again",
+                        preemption.num_blocks, preemption.num_tokens)
+          : fmt::format("its KV blocks (at most {} tokens to compute again", preemption.num_tokens);
+  if (preemption.cost > Duration::zero()) {
+    const std::chrono::duration<double, std::milli> cost = preemption.cost;
+    blocks += fmt::format(", in {:.1f} ms", cost.count());
+  }
+  if (span.blockers.count == 0) {
+    return blocks + ") were needed for blocks that came from files";
+  }
+  return fmt::format("it gave {}) to {} and waited for room", blocks,
+                     requests(span.blockers.count));
+}
+
+json::object preemption_json(const Preemption& preemption) {
+  return {{"method", preemption_method_name(preemption.method)},
+          {"cost_ms", millis(micros(Instant(preemption.cost)))},
+          {"pages", preemption.num_pages},
+          {"tokens", preemption.num_tokens},
+          {"blocks", preemption.num_blocks}};
+}
+
 std::string because(const TimelineSpan& span) {
   if (span.kind == SpanKind::kDecode) {
     const std::int32_t num_guesses = span.num_tokens - span.num_steps;
@@ -42,8 +68,7 @@ std::string because(const TimelineSpan& span) {
       return fmt::format("its tokens did not fit into the free KV blocks beside {}",
                          requests(others));
     case WaitCause::kPreempted:
-      if (others == 0) return "its KV blocks were needed for blocks that came from files";
-      return fmt::format("it gave its KV blocks to {} and waited for room", requests(others));
+      return because_preempted(span);
     case WaitCause::kBatch:
       return others == 0 ? "the batch waited for more members"
                          : fmt::format("the batch of {} was not done", requests(others));
@@ -134,6 +159,7 @@ class StoryWriter {
         ids.emplace_back(names_(span.blockers.ids[static_cast<std::size_t>(i)]));
       }
       out["waited_for"] = {{"count", span.blockers.count}, {"ids", std::move(ids)}};
+      if (span.cause == WaitCause::kPreempted) out["preemption"] = preemption_json(span.preemption);
     } else {
       out["steps"] = span.num_steps;
       out["tokens"] = span.num_tokens;

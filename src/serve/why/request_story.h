@@ -52,9 +52,11 @@ std::string output_name(const std::string& external_id, std::int64_t num_outputs
 
 // {"index", "status", "finish_reason", "total_ms", "spans": [{"what", "cause", "start_ms",
 // "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
-// "recomputed_tokens", "because"}], "totals_ms": {...}}, and where the text was constrained
-// "constraint": constraint_json(), with a price "cost". And once it has started "prefix_cache":
-// prefix_json(), and of a beam search "beams": beams_json(). `now`: for a story that goes on.
+// "recomputed_tokens", "because"}], "totals_ms": {...}}, where it was preempted "preemption":
+// {"method", "cost_ms", "pages", "tokens", "blocks"} (core/preemption.h), where the text was
+// constrained "constraint": constraint_json(), with a price "cost". And once it has started
+// "prefix_cache": prefix_json(), and of a beam search "beams": beams_json(). `now`: for a story
+// that goes on.
 json::object story_json(const OutputStory& story, const RequestNames& names,
                         const PrefixNames& prefixes, Instant now);
 
