@@ -127,10 +127,20 @@ TEST(FleetTest, ReservedMemoryIsMostlyEmptyAndPagesAreNot) {
   EXPECT_LT(waste, 0.8);
 }
 
+// What is known of costs, and how preemption uses it.
+struct Preempting {
+  const char* name;
+  bool measured;         // what steps take
+  Duration block_fetch;  // of a tier, of which is known what that takes; zero: there is no tier
+  bool swaps;
+};
+
+class Oversubscribed : public testing::TestWithParam<Preempting> {};
+
 // 64 requests run where there are blocks, of which a quarter as many are there as they need in the
 // end. Preemptions cost no more than 15% beside a server that never runs more than fit, and each
 // token that is computed takes what it takes where as many run without pressure.
-TEST(FleetTest, AQuarterOfTheBlocksThatAreNeededCostsNoThrashing) {
+TEST_P(Oversubscribed, AQuarterOfTheBlocksThatAreNeededCostsNoThrashing) {
   TrafficConfig some = some_traffic(1000, 0);
   some.input_len = 256;
   some.output_len = 192;
@@ -139,6 +149,13 @@ TEST(FleetTest, AQuarterOfTheBlocksThatAreNeededCostsNoThrashing) {
   config.step_time = [](const SchedulerOutput& plan, std::size_t /*stage*/) {
     return milliseconds(5) + std::chrono::microseconds(50 * plan.total_num_scheduled_tokens);
   };
+  if (GetParam().measured) {
+    config.pace.cost = {.step = 5'000'000, .row = 50'000, .prompt_token = 50'000};
+  }
+  if (GetParam().block_fetch > Duration::zero()) {
+    config.pace.block_fetch = GetParam().block_fetch;
+    config.tier = {.max_blocks = 1 << 16, .block_time = GetParam().block_fetch};
+  }
   const auto computed_per_s = [](const FleetResult& result) {
     const std::int64_t tokens =
         result.prompt_tokens_computed + result.tokens_recomputed + result.output_tokens;
@@ -153,6 +170,10 @@ TEST(FleetTest, AQuarterOfTheBlocksThatAreNeededCostsNoThrashing) {
   constexpr std::int32_t kAllBlocks = 64 * kBlocksOfOne;
   const FleetResult pressed = run(64, kAllBlocks / 4);
   EXPECT_GT(pressed.num_preemptions, 200);
+  // All but those of requests that have hardly begun.
+  EXPECT_GT(pressed.num_preemptions_by_swap,
+            GetParam().swaps ? pressed.num_preemptions * 95 / 100 : -1);
+  EXPECT_LE(pressed.num_preemptions_by_swap, GetParam().swaps ? pressed.num_preemptions : 0);
   EXPECT_EQ(pressed.requests.size(), 1000U);
   const FleetResult as_fit = run(16, kAllBlocks);
   EXPECT_EQ(as_fit.num_preemptions, 0);
@@ -164,12 +185,21 @@ TEST(FleetTest, AQuarterOfTheBlocksThatAreNeededCostsNoThrashing) {
       run(static_cast<std::int32_t>(std::lround(pressed.running)), kAllBlocks);
   EXPECT_EQ(as_many.num_preemptions, 0);
   EXPECT_NEAR(computed_per_s(pressed) / computed_per_s(as_many), 1, 0.15);
-  testing::Test::RecordProperty("tokens_per_s", std::to_string(tokens_per_s(pressed)));
-  testing::Test::RecordProperty("tokens_per_s_as_fit", std::to_string(tokens_per_s(as_fit)));
-  testing::Test::RecordProperty("computed_per_s", std::to_string(computed_per_s(pressed)));
-  testing::Test::RecordProperty("computed_per_s_as_many", std::to_string(computed_per_s(as_many)));
-  testing::Test::RecordProperty("preemptions", std::to_string(pressed.num_preemptions));
+  RecordProperty("tokens_per_s", std::to_string(tokens_per_s(pressed)));
+  RecordProperty("tokens_per_s_as_fit", std::to_string(tokens_per_s(as_fit)));
+  RecordProperty("computed_per_s", std::to_string(computed_per_s(pressed)));
+  RecordProperty("computed_per_s_as_many", std::to_string(computed_per_s(as_many)));
+  RecordProperty("preemptions", std::to_string(pressed.num_preemptions));
+  RecordProperty("recomputed", std::to_string(pressed.tokens_recomputed));
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Costs, Oversubscribed,
+    testing::Values(Preempting{"Unmeasured", false, Duration::zero(), false},
+                    Preempting{"Measured", true, Duration::zero(), false},
+                    Preempting{"FastTier", true, std::chrono::microseconds(40), true},
+                    Preempting{"SlowTier", true, std::chrono::microseconds(1200), false}),
+    [](const auto& each) { return each.param.name; });
 
 TEST(FleetTest, ARouterThatKnowsPrefixesFindsMoreOfThem) {
   TrafficConfig wanted = some_traffic(600, 60);
