@@ -13,9 +13,9 @@
 
 namespace quire {
 
-// Who goes first, of those that wait; of equals the earliest arrival. The first four are orders,
-// which also say who goes on when blocks run out; with the other two the earliest goes on. In all
-// but kPriority a request is overtaken by so many at most, and by those that were preempted.
+// Who goes first, of those that wait; of equals the earliest arrival. The first four are orders. If
+// blocks run out, the first goes on, and of an order by more than arrival who is not last in it.
+// In all but kPriority a request is overtaken by so many at most, and by those that were preempted.
 enum class SchedulingPolicy : std::uint8_t {
   kFcfs,      // the earliest arrival
   kPriority,  // the lowest priority value
