@@ -173,7 +173,7 @@ Result<std::vector<FormulaId>> referenced_schemas(const SchemaContext& schema) {
                                     ? document.resolve_dynamic(schema.place, text, scope)
                                     : document.resolve_recursive(schema.place, scope);
     if (!place.ok()) return place.status();
-    targets.push_back(space.formulas().schema({*place, schema.scope}));
+    targets.push_back(space.schema({*place, schema.scope}));
   }
   return targets;
 }

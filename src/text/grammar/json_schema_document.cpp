@@ -190,8 +190,12 @@ Status JsonSchemaDocument::enter(const json::value& value, const json::object& o
 Status JsonSchemaDocument::index_schema(const json::value& value, int in, int depth) {
   const json::object* object = value.if_object();
   if (object == nullptr) return {};
+  const std::size_t resources_before = resources_.size();
   QUIRE_RETURN_IF_ERROR(enter(value, *object, &in));
-  return index_object(*object, in, depth);
+  QUIRE_RETURN_IF_ERROR(index_object(*object, in, depth));
+  // What a resource within says depends on where it is.
+  if (resources_.size() == resources_before) contents_.add(value);
+  return {};
 }
 
 Status JsonSchemaDocument::index_object(const json::object& object, int in, int depth) {

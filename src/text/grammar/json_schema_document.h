@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
+#include "text/grammar/json_schema_contents.h"
 
 namespace quire {
 
@@ -44,6 +45,12 @@ class JsonSchemaDocument {
 
   // The subschema `value` of the schema `parent`, in another resource where it says `$id`.
   SchemaPlace child(SchemaPlace parent, const json::value& value) const;
+
+  // The first schema within that says what `place` says, remarks apart; its own resource stays, by
+  // which references in it are understood.
+  SchemaPlace first_like(SchemaPlace place) const {
+    return {&contents_.first_like(*place.value), place.resource};
+  }
 
   // What `$ref` in `from` means. kInvalidArgument where it leads nowhere, or to two.
   Result<SchemaPlace> resolve(SchemaPlace from, std::string_view reference) const;
@@ -80,6 +87,7 @@ class JsonSchemaDocument {
   std::vector<Resource> resources_;
   std::unordered_map<std::string, int> by_uri_;
   std::unordered_map<const json::value*, int> by_value_;  // roots of resources
+  JsonSchemaContents contents_;                           // of schemas that have no resource within
   std::int64_t num_values_ = 0;
   bool has_dynamic_anchors_ = false;
 };

@@ -15,7 +15,11 @@ SchemaSpace::SchemaSpace(const JsonSchemaDocument& document, const JsonSchemaOpt
   scope_numbers_.emplace(std::vector<int>(), 0);
 }
 
-FormulaId SchemaSpace::root() { return formulas_.schema({document_->root(), 0}); }
+FormulaId SchemaSpace::root() { return schema({document_->root(), 0}); }
+
+FormulaId SchemaSpace::schema(ScopedSchema schema) {
+  return formulas_.schema({document_->first_like(schema.place), schema.scope});
+}
 
 int SchemaSpace::enter(int scope, SchemaPlace place) {
   if (!document_->has_dynamic_anchors()) return 0;
@@ -178,7 +182,7 @@ Result<FormulaId> SchemaContext::subschema(std::string_view keyword,
     return space->invalid(value, keyword,
                           fmt::format("expected a schema, found {}", json_kind_name(value)));
   }
-  return space->formulas().schema({space->document().child(place, value), scope});
+  return space->schema({space->document().child(place, value), scope});
 }
 
 Result<std::vector<FormulaId>> SchemaContext::subschemas(std::string_view keyword,

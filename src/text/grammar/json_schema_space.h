@@ -28,6 +28,8 @@ class SchemaSpace final : public EmptyCaseJudge {
               GrammarBudget& budget);
 
   FormulaId root();
+  // The formula of a schema, the same for all that say the same.
+  FormulaId schema(ScopedSchema schema);
   FormulaTable& formulas() { return formulas_; }
   GrammarBudget& budget() { return *budget_; }
   const JsonSchemaDocument& document() const { return *document_; }

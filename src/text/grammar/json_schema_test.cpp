@@ -177,6 +177,44 @@ TEST(JsonSchema, StringsByLengthPatternAndFormat) {
   EXPECT_FALSE(date.accepts(R"("2023-02-29")"));
 }
 
+TEST(JsonSchema, EqualSchemasAreOne) {
+  const auto states = [](std::string_view schema) {
+    return compile_schema(schema).value()->stats().states;
+  };
+  constexpr std::string_view kLarge =
+      R"("enum": ["the first of several values", "the second of them", "and one that is last"]}})";
+  const auto two = [&](std::string_view first, std::string_view second) {
+    return fmt::format(R"({{"type": "object", "additionalProperties": false, "properties": {{
+        "a": {{"type": "object", "properties": {{"b": {{{}, {}}},
+        "c": {{"type": "object", "properties": {{"b": {{{}, {}}}}}}})",
+                       first, kLarge, second, kLarge);
+  };
+  const std::size_t apart = states(two(R"("type": "string")", R"("minLength": 1)"));
+  EXPECT_LT(states(two(R"("title": "one")", R"("title": "another")")), apart);
+  // A property that is called as a remark is none.
+  const SchemaGrammar named(R"({"type": "object", "additionalProperties": false, "properties": {
+      "a": {"type": "object", "properties": {"title": {"type": "null"}}, "required": ["title"]},
+      "b": {"type": "object", "properties": {"title": {"type": "boolean"}}, "required": ["title"]}}})");
+  EXPECT_TRUE(named.accepts(R"({"a": {"title": null}, "b": {"title": true}})"));
+  EXPECT_FALSE(named.accepts(R"({"a": {"title": null}, "b": {"title": null}})"));
+  // Members in another order are others, and so are references of another resource.
+  const SchemaGrammar ordered(R"({"type": "object", "properties": {
+      "a": {"type": "object", "properties": {"x": {"type": "null"}, "y": {"type": "null"}}},
+      "b": {"type": "object", "properties": {"y": {"type": "null"}, "x": {"type": "null"}}}}})");
+  EXPECT_TRUE(ordered.accepts(R"({"a": {"x": null, "y": null}, "b": {"y": null, "x": null}})"));
+  EXPECT_FALSE(ordered.accepts(R"({"a": {"x": null, "y": null}, "b": {"x": null, "y": null}})"));
+  const SchemaGrammar based(R"({"type": "object", "properties": {
+      "a": {"$id": "http://a.test/", "properties": {"v": {"$ref": "#/$defs/d"}},
+            "$defs": {"d": {"type": "null"}}},
+      "b": {"$id": "http://b.test/", "properties": {"v": {"$ref": "#/$defs/d"}},
+            "$defs": {"d": {"type": "boolean"}}}}})");
+  EXPECT_TRUE(based.accepts(R"({"a": {"v": null}, "b": {"v": true}})"));
+  EXPECT_FALSE(based.accepts(R"({"a": {"v": null}, "b": {"v": null}})"));
+  // Exactly one of two that are equal is never true.
+  EXPECT_THAT(refusal(R"({"oneOf": [{"type": "null", "title": "x"}, {"type": "null"}]})").message(),
+              HasSubstr("no value is valid"));
+}
+
 TEST(JsonSchema, LongStringsAreCounted) {
   const SchemaGrammar schema(R"({"type": "string", "minLength": 1000, "maxLength": 9000})");
   for (const auto& [size, valid] : std::vector<std::pair<std::size_t, bool>>{
