@@ -30,8 +30,8 @@ Dfa Dfa::literal(std::string_view bytes) {
     dfa.edges_.push_back({byte, byte, static_cast<std::int32_t>(i + 1)});
   }
   dfa.begins_.back() = static_cast<std::uint32_t>(bytes.size());
-  dfa.accepting_.resize(bytes.size() + 1, false);
-  dfa.accepting_.back() = true;
+  dfa.accepting_.resize(bytes.size() + 1, 0);
+  dfa.accepting_.back() = 1;
   return dfa;
 }
 

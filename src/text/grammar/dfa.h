@@ -54,7 +54,7 @@ class Dfa {
   // kDead where the language is empty, else 0.
   std::int32_t start() const { return is_empty() ? kDead : 0; }
   bool accepts(std::int32_t state) const {
-    return state >= 0 && accepting_[static_cast<std::size_t>(state)];
+    return state >= 0 && accepting_[static_cast<std::size_t>(state)] != 0;
   }
   std::int32_t next(std::int32_t state, std::uint32_t column) const;
   // Sorted by column, not overlapping, neighbours with one target joined.
@@ -95,7 +95,7 @@ class Dfa {
 
   std::vector<std::uint32_t> begins_;  // of each state's edges; one more than there are states
   std::vector<DfaEdge> edges_;
-  std::vector<bool> accepting_;
+  std::vector<std::uint8_t> accepting_;  // 1 or 0: bytes, which take less time than bits
 };
 
 // Each of these: kResourceExhausted by name where `budget` has a limit, kCancelled.

@@ -2,16 +2,6 @@
 
 namespace quire {
 
-void DfaBuilder::add_edge(std::uint32_t first, std::uint32_t last, std::int32_t target) {
-  if (target == Dfa::kDead) return;
-  const bool has_one = edges_.size() > begins_.back();
-  if (has_one && edges_.back().target == target && edges_.back().last + 1 == first) {
-    edges_.back().last = last;
-  } else {
-    edges_.push_back({first, last, target});
-  }
-}
-
 void DfaBuilder::remove_last_state() {
   edges_.resize(begins_.back());
   begins_.pop_back();

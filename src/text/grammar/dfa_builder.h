@@ -17,10 +17,25 @@ class DfaBuilder {
   // column; edges may lead to states that come later, or to Dfa::kDead.
   void add_state(bool accepting) {
     begins_.push_back(static_cast<std::uint32_t>(edges_.size()));
-    accepting_.push_back(accepting);
+    accepting_.push_back(accepting ? 1 : 0);
   }
-  void add_edge(std::uint32_t first, std::uint32_t last, std::int32_t target);
+  void add_edge(std::uint32_t first, std::uint32_t last, std::int32_t target) {
+    if (target == Dfa::kDead) return;
+    const bool has_one = edges_.size() > begins_.back();
+    if (has_one && edges_.back().target == target && edges_.back().last + 1 == first) {
+      edges_.back().last = last;
+    } else {
+      edges_.push_back({first, last, target});
+    }
+  }
+  // For so many altogether.
+  void reserve(std::size_t states, std::size_t edges) {
+    begins_.reserve(states);
+    accepting_.reserve(states);
+    edges_.reserve(edges);
+  }
 
+  bool accepts(std::size_t state) const { return accepting_[state] != 0; }
   std::size_t num_states() const { return accepting_.size(); }
   std::size_t num_edges() const { return edges_.size(); }
 
@@ -42,7 +57,7 @@ class DfaBuilder {
 
   std::vector<std::uint32_t> begins_;
   std::vector<DfaEdge> edges_;
-  std::vector<bool> accepting_;
+  std::vector<std::uint8_t> accepting_;
 };
 
 }  // namespace quire

@@ -138,7 +138,7 @@ class DfaBuilder::Minimizer {
 
   // False where the state is on a circle.
   bool take_alone(Index state) {
-    blocks_.begin(builder_.accepting_[state]);
+    blocks_.begin(builder_.accepts(state));
     for (const DfaEdge& edge : builder_.edges_of(state)) {
       const std::int32_t block = block_behind(edge);
       if (block == kOpen) {
@@ -154,7 +154,7 @@ class DfaBuilder::Minimizer {
   // Whether a text of the component comes to an end.
   bool leads_on() const {
     return std::ranges::any_of(component_, [this](Index state) {
-      return builder_.accepting_[state] ||
+      return builder_.accepts(state) ||
              std::ranges::any_of(builder_.edges_of(state),
                                  [this](const DfaEdge& edge) { return block_behind(edge) >= 0; });
     });
@@ -177,7 +177,7 @@ class DfaBuilder::Minimizer {
   Result<bool> is_known(GrammarBudget& budget) {
     const Index root = component_.front();
     const std::uint64_t shape =
-        shape_of(builder_.accepting_[root], builder_.edges_of(root),
+        shape_of(builder_.accepts(root), builder_.edges_of(root),
                  [this](const DfaEdge& edge) { return block_behind(edge) == Dfa::kDead; });
     match_.assign(component_.size(), kUnmatched);
     const auto [first, last] = on_circles_.equal_range(shape);
@@ -201,7 +201,7 @@ class DfaBuilder::Minimizer {
     const Index state = component_[place];
     const auto match = static_cast<std::size_t>(match_[place]);
     const std::span<const DfaEdge> others = blocks_.states().edges_of(match);
-    if (builder_.accepting_[state] != blocks_.states().accepting_[match]) return false;
+    if (builder_.accepts(state) != blocks_.states().accepts(match)) return false;
     std::uint64_t left = 0;  // columns that the match has besides
     for (const DfaEdge& other : others) left += std::uint64_t{other.last} - other.first + 1;
     std::size_t at = 0;
@@ -235,7 +235,7 @@ class DfaBuilder::Minimizer {
     distinct_.clear(component_.size());
     fresh_set_of_.clear();
     for (const Index state : component_) {
-      distinct_.begin(builder_.accepting_[state]);
+      distinct_.begin(builder_.accepts(state));
       for (const DfaEdge& edge : builder_.edges_of(state)) {
         const std::int32_t block = block_behind(edge);
         // Sets within have the numbers that blocks do not have.
@@ -328,7 +328,7 @@ class DfaBuilder::Minimizer {
       num_sets = std::max(num_sets, static_cast<std::size_t>(set_of_[i]) + 1);
     }
     for (std::size_t set = 0; set < num_sets; ++set) {
-      const bool accepting = builder_.accepting_[members[set]];
+      const bool accepting = builder_.accepts(members[set]);
       blocks_.begin(accepting);
       for (const DfaEdge& edge : builder_.edges_of(members[set])) {
         const std::int32_t block = block_behind(edge);

@@ -26,6 +26,7 @@ class DistinctStates {
     states_.begins_.clear();
     states_.edges_.clear();
     states_.accepting_.clear();
+    states_.reserve(std::min(most, kReserved), std::min(most, kReserved));
     table_.assign(std::bit_ceil(most * 2 + 2), kFree);
   }
 
@@ -37,7 +38,7 @@ class DistinctStates {
   // Its number, or that of an equal one; Dfa::kDead where it neither accepts nor leads on.
   std::int32_t take() {
     const std::size_t state = states_.num_states() - 1;
-    if (!states_.accepting_[state] && states_.edges_of(state).empty()) {
+    if (!states_.accepts(state) && states_.edges_of(state).empty()) {
       give_up();
       return Dfa::kDead;
     }
@@ -59,10 +60,11 @@ class DistinctStates {
 
  private:
   static constexpr std::uint32_t kFree = UINT32_MAX;
+  static constexpr std::size_t kReserved = 1 << 14;  // of what is larger, much is often equal
 
   // Of the table: that of an equal one, or a free one.
   std::uint32_t& place_of(std::size_t state) {
-    const bool accepting = states_.accepting_[state];
+    const bool accepting = states_.accepts(state);
     const std::span<const DfaEdge> edges = states_.edges_of(state);
     std::uint64_t hash = accepting ? 1 : 2;
     for (const DfaEdge& edge : edges) {
@@ -72,8 +74,8 @@ class DistinctStates {
     std::size_t at = static_cast<std::size_t>(hash) & (table_.size() - 1);
     for (; table_[at] != kFree; at = (at + 1) & (table_.size() - 1)) {
       const std::size_t known = table_[at];
-      const bool equal = states_.accepting_[known] == accepting &&
-                         std::ranges::equal(states_.edges_of(known), edges);
+      const bool equal =
+          states_.accepts(known) == accepting && std::ranges::equal(states_.edges_of(known), edges);
       if (equal) break;
     }
     return table_[at];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -174,6 +175,14 @@ class NumberSpeller {
     std::uint32_t remainder = 0;
   };
 
+  // What one digit more leads to, whatever the remainder.
+  struct NextWhole {
+    static constexpr std::uint32_t kNone = UINT32_MAX;  // no number begins so
+    std::uint32_t digits = kNone;                       // of wholes_
+    bool divided = false;                               // the remainder matters
+  };
+  using NextWholes = std::array<NextWhole, 10>;  // by the digit
+
   const Magnitudes& side(bool negative) const { return sides_[negative ? 1 : 0]; }
   Status find_modulus();
   std::uint32_t behind(std::uint32_t remainder, char digit) const {
@@ -184,9 +193,13 @@ class NumberSpeller {
   // Of a number that ends with these digits.
   std::size_t place_of(const WholeDigits& whole) const;
   bool accepts(const State& state) const;
+  // kNoNumber at first.
+  std::int32_t& number_of_state(const State& state);
   void edge(char byte, State to);
   void add_edges(const State& state);
-  void add_whole(const WholeDigits& before, char digit, std::uint32_t remainder);
+  NextWhole next_whole(const WholeDigits& before, char digit);
+  NextWholes next_wholes(std::uint32_t digits);
+  void add_whole(NextWhole next, char digit, std::uint32_t remainder);
   void add_first_digits(bool negative);
   void add_fraction(char byte, FractionDigits fraction, std::uint32_t remainder);
   void add_fraction_digits(const FractionDigits& before, std::uint32_t remainder);
@@ -206,8 +219,12 @@ class NumberSpeller {
   DfaBuilder builder_;
   std::map<WholeDigits, std::uint32_t> whole_numbers_;
   std::vector<WholeDigits> wholes_;
+  std::vector<std::optional<NextWholes>> next_wholes_;  // by number of wholes_, once asked for
   std::map<FractionDigits, std::uint32_t> fraction_numbers_;
   std::vector<FractionDigits> fractions_;
+  static constexpr std::int32_t kNoNumber = -1;
+  // Numbers of states by what they are: a table, where it is small.
+  std::vector<std::vector<std::int32_t>> table_;
   std::unordered_map<std::uint64_t, std::int32_t> numbers_;
   std::vector<State> states_;
 };
@@ -253,21 +270,31 @@ bool NumberSpeller::accepts(const State& state) const {
   return (writing & kWithPoint) != 0;
 }
 
-void NumberSpeller::edge(char byte, State to) {
+std::int32_t& NumberSpeller::number_of_state(const State& state) {
+  constexpr std::size_t kMostInTable = 1 << 10;  // of rows and of remainders
   constexpr int kPhaseBits = 2;
-  constexpr int kRemainderBits = 21;
-  static_assert(NumberPattern::kMaxModulus <= 1U << kRemainderBits);
-  const std::uint64_t key = (std::uint64_t{to.digits} << kRemainderBits | to.remainder)
-                                << kPhaseBits |
-                            static_cast<std::uint64_t>(to.phase);
-  const auto [place, fresh] = numbers_.try_emplace(key, static_cast<std::int32_t>(states_.size()));
-  if (fresh) states_.push_back(to);
-  const auto column = static_cast<std::uint32_t>(static_cast<unsigned char>(byte));
-  builder_.add_edge(column, column, place->second);
+  const std::size_t row =
+      std::size_t{state.digits} << kPhaseBits | static_cast<std::size_t>(state.phase);
+  if (modulus_ <= kMostInTable && row < kMostInTable) {
+    if (table_.size() <= row) table_.resize(row + 1);
+    if (table_[row].empty()) table_[row].assign(modulus_, kNoNumber);
+    return table_[row][state.remainder];
+  }
+  const std::uint64_t key = std::uint64_t{row} * modulus_ + state.remainder;
+  return numbers_.try_emplace(key, kNoNumber).first->second;
 }
 
-// One digit more, if there is a number that begins so.
-void NumberSpeller::add_whole(const WholeDigits& before, char digit, std::uint32_t remainder) {
+void NumberSpeller::edge(char byte, State to) {
+  std::int32_t& number = number_of_state(to);
+  if (number == kNoNumber) {
+    number = static_cast<std::int32_t>(states_.size());
+    states_.push_back(to);
+  }
+  const auto column = static_cast<std::uint32_t>(static_cast<unsigned char>(byte));
+  builder_.add_edge(column, column, number);
+}
+
+NumberSpeller::NextWhole NumberSpeller::next_whole(const WholeDigits& before, char digit) {
   const Magnitudes& magnitudes = side(before.negative);
   WholeDigits whole{before.negative, before.count + 1, {}};
   for (std::size_t i = 1; i < before.by_count.size(); ++i) {
@@ -276,13 +303,34 @@ void NumberSpeller::add_whole(const WholeDigits& before, char digit, std::uint32
     }));
   }
   const std::size_t place = place_of(whole);
-  if (!magnitudes.is_open_from(place)) return;
+  if (!magnitudes.is_open_from(place)) return {};
   const bool divided = modulus_ > 1 && magnitudes.is_divided_from(place);
   if (whole.count > (divided ? NumberSet::kMaxWholeDigitsDivided : NumberSet::kMaxWholeDigits)) {
-    return;
+    return {};
   }
-  const std::uint32_t rest = divided ? behind(remainder, digit) : 0;
-  edge(digit, {Phase::kWhole, number_of(std::move(whole), whole_numbers_, wholes_), rest});
+  return {number_of(std::move(whole), whole_numbers_, wholes_), divided};
+}
+
+NumberSpeller::NextWholes NumberSpeller::next_wholes(std::uint32_t digits) {
+  if (next_wholes_.size() <= digits) next_wholes_.resize(wholes_.size());
+  if (next_wholes_[digits]) return *next_wholes_[digits];
+  const WholeDigits before = wholes_[digits];
+  // Where no bound goes on from here, one digit is as another.
+  const bool alike =
+      std::all_of(before.by_count.begin(), before.by_count.end(), [&](const BoundRange& bounds) {
+        return &bounds == before.by_count.data() || bounds.first == bounds.last;
+      });
+  NextWholes nexts;
+  for (std::size_t i = 0; i < nexts.size(); ++i) {
+    nexts[i] = alike && i > 0 ? nexts[0] : next_whole(before, static_cast<char>('0' + i));
+  }
+  next_wholes_[digits] = nexts;
+  return nexts;
+}
+
+void NumberSpeller::add_whole(NextWhole next, char digit, std::uint32_t remainder) {
+  if (next.digits == NextWhole::kNone) return;
+  edge(digit, {Phase::kWhole, next.digits, next.divided ? behind(remainder, digit) : 0});
 }
 
 // Of either sign: a lone 0, or digits of which the first is another.
@@ -294,7 +342,7 @@ void NumberSpeller::add_first_digits(bool negative) {
   for (std::size_t size = 1; size <= most; ++size) {
     none.by_count.push_back({magnitudes.first_of_size(size), magnitudes.first_of_size(size + 1)});
   }
-  for (char digit = '1'; digit <= '9'; ++digit) add_whole(none, digit, 0);
+  for (char digit = '1'; digit <= '9'; ++digit) add_whole(next_whole(none, digit), digit, 0);
 }
 
 // A state behind the point, if a number goes on so.
@@ -340,10 +388,13 @@ void NumberSpeller::add_edges(const State& state) {
       add_first_digits(true);
       return;
     case Phase::kWhole: {
-      const WholeDigits whole = wholes_[state.digits];
+      const WholeDigits& whole = wholes_[state.digits];
       add_fraction('.', {whole.negative, 0, 0, bounds_of(whole)}, state.remainder);
       if (whole.count == 0) return;
-      for (char digit = '0'; digit <= '9'; ++digit) add_whole(whole, digit, state.remainder);
+      const NextWholes nexts = next_wholes(state.digits);
+      for (std::size_t i = 0; i < nexts.size(); ++i) {
+        add_whole(nexts[i], static_cast<char>('0' + i), state.remainder);
+      }
       return;
     }
     case Phase::kFraction:

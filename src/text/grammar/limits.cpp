@@ -13,18 +13,15 @@ GrammarBudget::GrammarBudget(const GrammarLimits& limits, std::function<bool()> 
       cancelled_(std::move(cancelled)),
       deadline_(thread_cpu_time() + limits.max_compile_time) {}
 
-Status GrammarBudget::check_size(std::size_t states, std::size_t edges) const {
+Status GrammarBudget::too_large(std::size_t states) const {
   if (states > limits_.max_states) {
     return Status::resource_exhausted(
         fmt::format("the grammar takes more than {} states (limit max_states)", limits_.max_states),
         "use smaller repeat counts, fewer alternatives or fewer exclusions");
   }
-  if (edges > limits_.max_edges) {
-    return Status::resource_exhausted(
-        fmt::format("the grammar takes more than {} edges (limit max_edges)", limits_.max_edges),
-        "use smaller repeat counts, fewer alternatives or fewer exclusions");
-  }
-  return {};
+  return Status::resource_exhausted(
+      fmt::format("the grammar takes more than {} edges (limit max_edges)", limits_.max_edges),
+      "use smaller repeat counts, fewer alternatives or fewer exclusions");
 }
 
 Status GrammarBudget::take_remainders(std::size_t count) {

@@ -44,7 +44,10 @@ class GrammarBudget {
 
   // kResourceExhausted by the limit's name where an automaton of so many states and edges is too
   // large.
-  Status check_size(std::size_t states, std::size_t edges) const;
+  Status check_size(std::size_t states, std::size_t edges) const {
+    const bool fits = states <= limits_.max_states && edges <= limits_.max_edges;
+    return fits ? Status() : too_large(states);
+  }
 
   // Takes so many from max_remainders, and so much work: kResourceExhausted by its name.
   Status take_remainders(std::size_t count);
@@ -59,6 +62,7 @@ class GrammarBudget {
  private:
   static constexpr std::size_t kTicksBetweenLooks = 4096;
 
+  Status too_large(std::size_t states) const;
   Status look();
 
   GrammarLimits limits_;

@@ -14,7 +14,10 @@ namespace {
 // Sets of states, numbered as they come; equal ones have one number.
 class Subsets {
  public:
-  explicit Subsets(std::size_t num_states) : alone_(num_states, kFree) {}
+  explicit Subsets(std::size_t num_states) : alone_(num_states, kFree) {
+    members_.reserve(num_states);
+    begins_.reserve(num_states + 1);
+  }
   std::size_t size() const { return begins_.size() - 1; }
   std::size_t num_members() const { return members_.size(); }
   // Valid until the next one is added.
@@ -82,7 +85,11 @@ class Determinizer {
         accept_(accept),
         budget_(&budget),
         subsets_(nfa.num_states()),
-        seen_(nfa.num_states(), 0) {}
+        seen_(nfa.num_states(), 0),
+        single_(nfa.num_states(), kUnknownSubset) {
+    constexpr std::size_t kMost = 1 << 14;  // what is larger may turn out to be small
+    builder_.reserve(std::min(nfa.num_states(), kMost), std::min(nfa.num_edges(), kMost));
+  }
 
   Result<Dfa> run(std::int32_t start) {
     targets_ = {start};
@@ -90,7 +97,7 @@ class Determinizer {
     for (std::size_t i = 0; i < subsets_.size(); ++i) {
       const auto subset = subsets_[i];
       builder_.add_state(std::binary_search(subset.begin(), subset.end(), accept_));
-      QUIRE_RETURN_IF_ERROR(add_edges(subset));
+      if (!add_only_edge(subset)) QUIRE_RETURN_IF_ERROR(add_edges(subset));
       QUIRE_RETURN_IF_ERROR(budget_->check_size(
           subsets_.size(), std::max(builder_.num_edges(), subsets_.num_members() / 4)));
     }
@@ -126,7 +133,6 @@ class Determinizer {
 
   // The same for one state; most subsets come from one.
   Result<std::int32_t> take_subset_of(std::int32_t state) {
-    if (single_.empty()) single_.assign(nfa_->num_states(), kUnknownSubset);
     std::int32_t& known = single_[static_cast<std::size_t>(state)];
     if (known != kUnknownSubset) return known;
     if (stands_alone(state)) {
@@ -148,6 +154,23 @@ class Determinizer {
     return counts;
   }
 
+  // What most states of literals need: one edge at most, to a state that stands alone. False where
+  // there is more to it. No work to count: there are no more such edges than the automaton has.
+  bool add_only_edge(std::span<const std::int32_t> subset) {
+    if (subset.size() != 1) return false;
+    const std::int32_t at = nfa_->first_edge(subset.front());
+    if (at < 0) return true;
+    const Nfa::Edge& edge = nfa_->edge(at);
+    if (edge.next >= 0 || edge.first == Nfa::kEmpty) return false;
+    std::int32_t& known = single_[static_cast<std::size_t>(edge.target)];
+    if (known == kUnknownSubset) {
+      if (!stands_alone(edge.target)) return false;
+      known = subsets_.number_of(std::span(&edge.target, 1));
+    }
+    builder_.add_edge(edge.first, edge.last, known);
+    return true;
+  }
+
   Status add_edges(std::span<const std::int32_t> subset) {
     edges_.clear();
     for (const std::int32_t state : subset) {
@@ -163,7 +186,10 @@ class Determinizer {
         [](const Nfa::Edge& a, const Nfa::Edge& b) { return a.last >= b.first; });
     if (overlap != edges_.end()) return add_overlapping_edges();
     for (const Nfa::Edge& edge : edges_) {
-      QUIRE_ASSIGN_OR_RETURN(const std::int32_t target, take_subset_of(edge.target));
+      std::int32_t target = single_[static_cast<std::size_t>(edge.target)];
+      if (target == kUnknownSubset) {
+        QUIRE_ASSIGN_OR_RETURN(target, take_subset_of(edge.target));
+      }
       builder_.add_edge(edge.first, edge.last, target);
     }
     return {};
@@ -253,18 +279,6 @@ void split_range(char32_t first, char32_t last, std::size_t size, std::vector<By
 }
 
 }  // namespace
-
-std::int32_t Nfa::add_state() {
-  heads_.push_back(-1);
-  return static_cast<std::int32_t>(heads_.size() - 1);
-}
-
-void Nfa::add_edge(std::int32_t from, std::uint32_t first, std::uint32_t last,
-                   std::int32_t target) {
-  std::int32_t& head = heads_[static_cast<std::size_t>(from)];
-  edges_.push_back({first, last, target, head});
-  head = static_cast<std::int32_t>(edges_.size() - 1);
-}
 
 void Nfa::add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to) {
   if (dfa.is_empty()) return;

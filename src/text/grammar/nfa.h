@@ -14,8 +14,19 @@ namespace quire {
 // States are numbers from 0. Columns as in DfaEdge.
 class Nfa {
  public:
-  std::int32_t add_state();
-  void add_edge(std::int32_t from, std::uint32_t first, std::uint32_t last, std::int32_t target);
+  void clear() {
+    heads_.clear();
+    edges_.clear();
+  }
+  std::int32_t add_state() {
+    heads_.push_back(-1);
+    return static_cast<std::int32_t>(heads_.size() - 1);
+  }
+  void add_edge(std::int32_t from, std::uint32_t first, std::uint32_t last, std::int32_t target) {
+    std::int32_t& head = heads_[static_cast<std::size_t>(from)];
+    edges_.push_back({first, last, target, head});
+    head = static_cast<std::int32_t>(edges_.size() - 1);
+  }
   void add_empty(std::int32_t from, std::int32_t target) { add_edge(from, kEmpty, kEmpty, target); }
   // A way from `from` to `to` for each text of `dfa`, or each character of `set` in UTF-8.
   void add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to);

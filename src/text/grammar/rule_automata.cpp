@@ -25,6 +25,7 @@ class RuleFacts {
       rule_of.insert(rule_of.end(), dfa(rule).num_states(), rule);
       height.insert(height.end(), dfa(rule).num_states(), regular[rule] ? 0 : kInfinite);
       nullable.push_back(regular[rule] && dfa(rule).accepts(dfa(rule).start()));
+      rule_heights_.push_back(regular[rule] && !dfa(rule).is_empty() ? 0 : kInfinite);
     }
     used_rules_.assign(starts.size(), false);
   }
@@ -48,9 +49,7 @@ class RuleFacts {
   }
 
   const Dfa& dfa(std::uint32_t rule) const { return *dfas_->rules[rule]; }
-  std::uint32_t rule_height(std::uint32_t rule) const {
-    return dfa(rule).is_empty() ? kInfinite : height[starts[rule]];
-  }
+  std::uint32_t rule_height(std::uint32_t rule) const { return rule_heights_[rule]; }
   // The columns of an edge that are no bytes, one by one.
   template <typename Visit>
   static void each_symbol(const DfaEdge& edge, Visit visit) {
@@ -73,42 +72,66 @@ class RuleFacts {
     return true;
   }
 
-  // A rule's states, each behind those that it leads to, circles apart.
+  // Whether all edges are calls of rules that are nothing but bytes, at least one: texts that are
+  // counted, which have most states.
+  bool calls_bytes_alone(const Dfa& its) const {
+    for (std::int32_t state = 0; state < static_cast<std::int32_t>(its.num_states()); ++state) {
+      for (const DfaEdge& edge : its.edges(state)) {
+        if (edge.first < kFirstRuleColumn || edge.last >= kFirstTokenColumn) return false;
+        for (std::uint32_t symbol = edge.first; symbol <= edge.last; ++symbol) {
+          const std::uint32_t callee = symbol - kFirstRuleColumn;
+          if (!regular[callee] || nullable[callee] || dfa(callee).is_empty()) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  // A rule's states, each behind those that it leads to, but for those that lead back, which are
+  // the sources of circles.
   void sort(const Dfa& its) {
-    constexpr std::size_t kOpen = SIZE_MAX - 1;
-    place_.assign(its.num_states(), kUnsorted);
+    progress_.assign(its.num_states(), Progress::kNew);
     order_.clear();
-    frames_ = {{0, 0}};
-    place_[0] = kOpen;
-    while (!frames_.empty()) {
-      auto& [state, next] = frames_.back();
+    sources_.clear();
+    frames_.clear();
+    const auto enter = [&](std::int32_t state) {
+      progress_[static_cast<std::size_t>(state)] = Progress::kOpen;
       const std::span<const DfaEdge> edges = its.edges(state);
-      if (next == edges.size()) {
-        place_[static_cast<std::size_t>(state)] = order_.size();
-        order_.push_back(state);
-        frames_.pop_back();
+      frames_.push_back({edges.data(), edges.data() + edges.size(), state, false});
+    };
+    enter(0);
+    while (!frames_.empty()) {
+      Frame& frame = frames_.back();
+      if (frame.next != frame.end) {
+        const std::int32_t target = (frame.next++)->target;
+        const Progress progress = progress_[static_cast<std::size_t>(target)];
+        if (progress == Progress::kOpen) frame.leads_back = true;
+        if (progress == Progress::kNew) enter(target);
         continue;
       }
-      const std::int32_t target = edges[next++].target;
-      std::size_t& place = place_[static_cast<std::size_t>(target)];
-      if (place != kUnsorted) continue;
-      place = kOpen;
-      frames_.emplace_back(target, 0);
+      progress_[static_cast<std::size_t>(frame.state)] = Progress::kDone;
+      order_.push_back(frame.state);
+      if (frame.leads_back) sources_.push_back(frame.state);
+      frames_.pop_back();
     }
   }
 
   Status look_at(std::uint32_t rule, GrammarBudget& budget) {
     const Dfa& its = dfa(rule);
     if (its.is_empty()) return {};
+    if (calls_bytes_alone(its)) {
+      for (std::int32_t state = 0; state < static_cast<std::int32_t>(its.num_states()); ++state) {
+        height[starts[rule] + static_cast<std::size_t>(state)] = its.accepts(state) ? 0 : 1;
+      }
+      rule_heights_[rule] = height[starts[rule]];
+      nullable[rule] = its.accepts(0);
+      return budget.tick(its.num_states() + its.num_edges());
+    }
     sort(its);
     empty_.assign(its.num_states(), 0);
-    sources_.clear();
     bool again = true;
-    for (bool first = true; again; first = false) {
-      for (const std::int32_t state : order_) {
-        look_at_state(rule, state);
-        if (first && leads_back(its, state)) sources_.push_back(state);
-      }
+    while (again) {
+      for (const std::int32_t state : order_) look_at_state(rule, state);
       again = false;
       for (const std::int32_t state : sources_) {
         if (look_at_state(rule, state)) again = true;
@@ -117,14 +140,6 @@ class RuleFacts {
     }
     nullable[rule] = empty_[0] != 0;
     return {};
-  }
-
-  // To a state that does not come before it.
-  bool leads_back(const Dfa& its, std::int32_t state) const {
-    const std::size_t place = place_[static_cast<std::size_t>(state)];
-    return std::ranges::any_of(its.edges(state), [&](const DfaEdge& edge) {
-      return place_[static_cast<std::size_t>(edge.target)] >= place;
-    });
   }
 
   // Whether something changes.
@@ -152,19 +167,28 @@ class RuleFacts {
     std::uint32_t& known = height[starts[rule] + state];
     const bool changed = least != known || empty != (empty_[state] != 0);
     known = least;
+    if (state == 0) rule_heights_[rule] = least;
     empty_[state] = empty ? 1 : 0;
     return changed;
   }
 
+  enum class Progress : std::uint8_t { kNew, kOpen, kDone };
+  struct Frame {
+    const DfaEdge* next = nullptr;
+    const DfaEdge* end = nullptr;
+    std::int32_t state = 0;
+    bool leads_back = false;
+  };
+
   const RuleDfas* dfas_;
-  std::vector<bool> used_rules_;  // by those that come before it, or by itself
+  std::vector<std::uint32_t> rule_heights_;  // kInfinite: no text
+  std::vector<bool> used_rules_;             // by those that come before it, or by itself
   // Of the rule at hand: its states as sort() has them, those of them that lead back, and by state
-  // the place in that order and whether calls without text lead to the end.
-  static constexpr std::size_t kUnsorted = SIZE_MAX;
+  // whether calls without text lead to the end.
   std::vector<std::int32_t> order_, sources_;
-  std::vector<std::size_t> place_;
   std::vector<std::uint8_t> empty_;
-  std::vector<std::pair<std::int32_t, std::size_t>> frames_;
+  std::vector<Progress> progress_;
+  std::vector<Frame> frames_;
 };
 
 void add_states(const RuleFacts& facts, std::uint32_t rule, RuleAutomata& automata) {

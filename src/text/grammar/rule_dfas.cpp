@@ -228,11 +228,11 @@ class RuleDfaMaker {
   }
 
   Result<Dfa> of_expression(RuleId rule, ExprId body) {
-    Nfa nfa;
-    const std::int32_t start = nfa.add_state();
-    const std::int32_t accept = nfa.add_state();
-    QUIRE_RETURN_IF_ERROR(exprs_.add(body, start, accept, nfa));
-    QUIRE_ASSIGN_OR_RETURN(Dfa dfa, nfa.determinize(start, accept, *budget_));
+    nfa_.clear();
+    const std::int32_t start = nfa_.add_state();
+    const std::int32_t accept = nfa_.add_state();
+    QUIRE_RETURN_IF_ERROR(exprs_.add(body, start, accept, nfa_));
+    QUIRE_ASSIGN_OR_RETURN(Dfa dfa, nfa_.determinize(start, accept, *budget_));
     const std::uint32_t self = kFirstRuleColumn + column_[rule];
     if (!calls(dfa, self)) return dfa;
     const auto end = [&] { return static_cast<std::int32_t>(dfa.num_states()); };
@@ -317,6 +317,7 @@ class RuleDfaMaker {
   const GrammarVocabulary* vocabulary_;
   GrammarBudget* budget_;
   ExprNfa exprs_;
+  Nfa nfa_;  // of the rule at hand
   RuleDfas dfas_;
   std::vector<std::uint32_t> order_;   // in which rules were found, or kUnordered
   std::vector<std::uint32_t> column_;  // of a rule that is found, behind kFirstRuleColumn
