@@ -157,7 +157,9 @@ Result<ObjectCase> object_keywords(const SchemaContext& schema) {
   if (naming != nullptr && schema.since(SchemaDraft::kDraft6)) {
     QUIRE_ASSIGN_OR_RETURN(const FormulaId formula, schema.subschema("propertyNames", *naming));
     QUIRE_ASSIGN_OR_RETURN(const Shape* const shape, space.expand(formula));
-    QUIRE_ASSIGN_OR_RETURN(StringSet forbidden, complement(shape->strings, space.budget()));
+    // All names but those that are known to be valid.
+    QUIRE_ASSIGN_OR_RETURN(StringSet forbidden,
+                           complement(shape->strings.lacking(nullptr), space.budget()));
     if (!forbidden.is_none()) object.each.push_back({std::move(forbidden), kFalseFormula});
   }
   if (const json::value* required = schema.find("required")) {

@@ -62,11 +62,26 @@ std::string time_pattern() {
                      leap_second_pattern());
 }
 
-std::string duration_pattern() {
-  constexpr std::string_view kDigits = "[0-9]{1,90}";
-  const std::string time = fmt::format("T({0}H({0}M({0}S)?)?|{0}M({0}S)?|{0}S)", kDigits);
-  const std::string date = fmt::format("({0}D|{0}M({0}D)?|{0}Y({0}M({0}D)?)?)", kDigits);
-  return fmt::format("P({}W|{}({})?|{})", kDigits, date, time, time);
+// With fractions of any length, and leap seconds for offsets of any minute.
+std::string any_time_pattern() {
+  constexpr int kMinutesOfDay = 24 * 60;
+  std::string pattern =
+      fmt::format("(([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]+)?{}", kOffset);
+  for (int minute = 0; minute < kMinutesOfDay; ++minute) {
+    const int east = (minute + 1) % kMinutesOfDay;  // so far ahead of UTC, it is 23:59 there
+    const int west = (kMinutesOfDay - east) % kMinutesOfDay;
+    pattern += fmt::format("|{:02}:{:02}:60(\\.[0-9]+)?({}\\+{:02}:{:02}|-{:02}:{:02})",
+                           minute / 60, minute % 60, east == 0 ? "[Zz]|" : "", east / 60, east % 60,
+                           west / 60, west % 60);
+  }
+  return pattern + ")";
+}
+
+// Numbers of `digits`.
+std::string duration_pattern(std::string_view digits) {
+  const std::string time = fmt::format("T({0}H({0}M({0}S)?)?|{0}M({0}S)?|{0}S)", digits);
+  const std::string date = fmt::format("({0}D|{0}M({0}D)?|{0}Y({0}M({0}D)?)?)", digits);
+  return fmt::format("P({}W|{}({})?|{})", digits, date, time, time);
 }
 
 std::string ipv4_pattern() { return fmt::format("{0}(\\.{0}){{3}}", kOctet); }
@@ -176,13 +191,17 @@ std::string hostname_pattern() { return fmt::format("{0}(\\.{0})*", kLabel); }
 struct KnownFormat {
   std::string_view name;
   std::string (*pattern)();
+  // What is valid, or may be to some validator, where the pattern leaves some of it out.
+  std::string (*all)() = nullptr;
 };
 constexpr auto kKnownFormats = std::to_array<KnownFormat>({
     // No year 0, which validators do not know.
-    {"date", [] { return "(?!0000)" + date_pattern(); }},
-    {"time", time_pattern},
-    {"date-time", [] { return fmt::format("(?!0000){}[Tt]{}", date_pattern(), time_pattern()); }},
-    {"duration", duration_pattern},
+    {"date", [] { return "(?!0000)" + date_pattern(); }, date_pattern},
+    {"time", time_pattern, any_time_pattern},
+    {"date-time", [] { return fmt::format("(?!0000){}[Tt]{}", date_pattern(), time_pattern()); },
+     [] { return fmt::format("{}[Tt]{}", date_pattern(), any_time_pattern()); }},
+    {"duration", [] { return duration_pattern("[0-9]{1,90}"); },
+     [] { return duration_pattern("[0-9]+"); }},
     {"email", [] { return email_pattern(false); }},
     {"idn-email", [] { return email_pattern(true); }},
     {"hostname", hostname_pattern},
@@ -196,7 +215,8 @@ constexpr auto kKnownFormats = std::to_array<KnownFormat>({
     {"uuid", [] { return std::string("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"); }},
     {"json-pointer", [] { return std::string("(/([^~/]|~[01])*)*"); }},
     {"relative-json-pointer",
-     [] { return std::string("(0|[1-9][0-9]{0,17})(#|(/([^~/]|~[01])*)*)"); }},
+     [] { return std::string("(0|[1-9][0-9]{0,17})(#|(/([^~/]|~[01])*)*)"); },
+     [] { return std::string("(0|[1-9][0-9]*)(#|(/([^~/]|~[01])*)*)"); }},
     {"regex", regex_pattern},
 });
 
@@ -221,8 +241,10 @@ constexpr std::string_view kALabelNames =
 OpenTexts open_host_names() {
   OpenTexts texts;
   texts.automaton = host_names();
-  texts.around = std::make_shared<const Dfa>(fixed_dfa(
-      [](GrammarBudget& budget) { return regex_to_dfa(kALabelNames, RegexOptions(), budget); }));
+  texts.around = std::make_shared<const TextsAround>([]() -> Result<Dfa> {
+    return fixed_dfa(
+        [](GrammarBudget& budget) { return regex_to_dfa(kALabelNames, RegexOptions(), budget); });
+  });
   texts.max_length = 253;
   return texts;
 }
@@ -231,9 +253,21 @@ FormatLanguage make_format(const KnownFormat& format) {
   FormatLanguage made;
   made.meant = std::make_shared<const Dfa>(
       fixed_dfa([&](GrammarBudget& budget) { return language_of_format(format, budget); }));
-  made.spelled = std::make_shared<const Dfa>(
-      fixed_dfa([&](GrammarBudget& budget) { return json_spellings(*made.meant, budget); }));
-  if (format.name == "hostname") made.more = open_host_names();
+  if (format.name == "hostname") {
+    made.more = open_host_names();
+    made.spelled = made.meant;  // letters, digits, hyphens and dots are spelled as they are
+  } else {
+    made.spelled = std::make_shared<const Dfa>(
+        fixed_dfa([&](GrammarBudget& budget) { return json_spellings(*made.meant, budget); }));
+  }
+  if (format.all != nullptr) {
+    const auto left_out = [all = format.all, meant = made.meant](GrammarBudget& budget) {
+      return dfa_difference(regex_to_dfa(all(), RegexOptions(), budget).value(), *meant, budget);
+    };
+    made.more.around = std::make_shared<const TextsAround>(
+        [left_out]() -> Result<Dfa> { return fixed_dfa(left_out); });
+  }
+  made.is_partial = format.name == "regex";
   return made;
 }
 

@@ -19,6 +19,8 @@ struct FormatLanguage {
   std::shared_ptr<const Dfa> meant;
   std::shared_ptr<const Dfa> spelled;
   OpenTexts more;
+  // Of what is valid it leaves out what no regular language is known to have.
+  bool is_partial = false;
 };
 
 // Nullopt for a name that no draft gives a meaning; kUnimplemented for what is not kept.

@@ -114,9 +114,18 @@ Result<StringSet> space_format(const SchemaContext& schema, const json::value& f
     return schema.space->refused(format, "format", language.status().message(),
                                  language.status().remedy());
   }
-  const StringSet set =
-      *language ? StringSet::kept((**language).meant, (**language).spelled, (**language).more)
-                : StringSet::all();
+  StringSet set = StringSet::all();
+  if (*language) {
+    OpenTexts more = (**language).more;
+    if ((**language).is_partial) {
+      const Status refused = schema.space->refused(
+          format, "format", fmt::format("{} is not supported under not, oneOf or if", name),
+          "use a pattern there");
+      more.around =
+          std::make_shared<const TextsAround>([refused]() -> Result<Dfa> { return refused; });
+    }
+    set = StringSet::kept((**language).meant, (**language).spelled, std::move(more));
+  }
   schema.space->keep_set("format " + name, set);
   return set;
 }

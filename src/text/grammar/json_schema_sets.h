@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,11 +24,31 @@
 
 namespace quire {
 
-// Texts that a regular set means besides those of its Dfa. One format has such, so that where two
-// sets have them they are the same.
+// A language that has all texts that a regular set lacks. Only complements ask for it, so that it
+// is made when it is first asked for.
+class TextsAround {
+ public:
+  using Make = std::function<Result<Dfa>()>;
+
+  explicit TextsAround(Make make) : make_(std::move(make)) {}
+  // Both; either may be null.
+  static std::shared_ptr<const TextsAround> join(std::shared_ptr<const TextsAround> a,
+                                                 std::shared_ptr<const TextsAround> b);
+
+  // The same each time. An error where no such language is known. Any thread.
+  const Result<Dfa>& language() const;
+
+ private:
+  Make make_;
+  mutable std::once_flag made_;
+  mutable std::optional<Result<Dfa>> language_;
+};
+
+// Texts that a regular set means besides those of its Dfa. One format has an automaton of them, so
+// that where two sets have one it is the same.
 struct OpenTexts {
   std::shared_ptr<const OpenAutomaton> automaton;  // has them, and those of the Dfa; null: lost
-  std::shared_ptr<const Dfa> around;               // has all of them at least; null: there are none
+  std::shared_ptr<const TextsAround> around;       // null: there are none
   std::uint32_t max_length = 0;
 };
 
@@ -60,7 +82,7 @@ class StringSet {
   // texts, and so does a complement: each has fewer texts than are meant rather than more.
   const OpenTexts& more() const { return more_; }
   // The same set, if it is kRegular known to lack texts of `around`, which may be null.
-  StringSet lacking(std::shared_ptr<const Dfa> around) const;
+  StringSet lacking(std::shared_ptr<const TextsAround> around) const;
   // kLength, kRegular.
   std::uint32_t min() const { return min_; }
   std::optional<std::uint32_t> max() const { return max_; }

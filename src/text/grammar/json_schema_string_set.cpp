@@ -25,8 +25,8 @@ bool has_length(std::string_view text, std::uint32_t min, std::optional<std::uin
   return size >= min && (!max || size <= *max);
 }
 
-const std::shared_ptr<const Dfa>& around_of(const StringSet& a, const StringSet& b) {
-  return a.more().around != nullptr ? a.more().around : b.more().around;
+std::shared_ptr<const TextsAround> around_of(const StringSet& a, const StringSet& b) {
+  return TextsAround::join(a.more().around, b.more().around);
 }
 
 std::vector<std::string> filter_texts(const StringSet& from, const StringSet& by, bool keep) {
@@ -38,6 +38,23 @@ std::vector<std::string> filter_texts(const StringSet& from, const StringSet& by
 }
 
 }  // namespace
+
+std::shared_ptr<const TextsAround> TextsAround::join(std::shared_ptr<const TextsAround> a,
+                                                     std::shared_ptr<const TextsAround> b) {
+  if (a == nullptr || a == b) return b;
+  if (b == nullptr) return a;
+  return std::make_shared<const TextsAround>([a = std::move(a), b = std::move(b)]() -> Result<Dfa> {
+    QUIRE_ASSIGN_OR_RETURN(const Dfa left, a->language());
+    QUIRE_ASSIGN_OR_RETURN(const Dfa right, b->language());
+    GrammarBudget budget;
+    return dfa_union(std::vector<Dfa>{left, right}, budget);
+  });
+}
+
+const Result<Dfa>& TextsAround::language() const {
+  std::call_once(made_, [this] { language_.emplace(make_()); });
+  return *language_;
+}
 
 StringSet StringSet::these(std::vector<std::string> texts) {
   StringSet set(Kind::kThese);
@@ -78,7 +95,7 @@ StringSet StringSet::kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const 
   return set;
 }
 
-StringSet StringSet::lacking(std::shared_ptr<const Dfa> around) const {
+StringSet StringSet::lacking(std::shared_ptr<const TextsAround> around) const {
   StringSet set = *this;
   if (kind_ == Kind::kRegular) set.more_ = {.automaton = nullptr, .around = std::move(around)};
   return set;
@@ -122,7 +139,8 @@ Result<Dfa> StringSet::language(GrammarBudget& budget) const {
 Result<Dfa> StringSet::language_around(GrammarBudget& budget) const {
   QUIRE_ASSIGN_OR_RETURN(Dfa dfa, language(budget));
   if (more_.around == nullptr) return dfa;
-  const std::vector<Dfa> parts = {std::move(dfa), *more_.around};
+  QUIRE_ASSIGN_OR_RETURN(const Dfa around, more_.around->language());
+  const std::vector<Dfa> parts = {std::move(dfa), around};
   return dfa_union(parts, budget);
 }
 
@@ -206,7 +224,8 @@ Result<StringSet> unite(const StringSet& a, const StringSet& b, GrammarBudget& b
   QUIRE_ASSIGN_OR_RETURN(Dfa either, dfa_union(parts, budget));
   StringSet set = StringSet::regular(std::move(either));
   if (set.kind() == Kind::kRegular) {
-    set.more_ = a.more_.automaton != nullptr || b.more_.around == nullptr ? a.more_ : b.more_;
+    set.more_ = a.more_.automaton != nullptr ? a.more_ : b.more_;
+    set.more_.around = around_of(a, b);
   }
   return set;
 }

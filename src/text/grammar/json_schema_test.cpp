@@ -177,6 +177,49 @@ TEST(JsonSchema, StringsByLengthPatternAndFormat) {
   EXPECT_FALSE(date.accepts(R"("2023-02-29")"));
 }
 
+TEST(JsonSchema, NotOfAFormatHasNothingValid) {
+  const auto without = [](std::string_view format) {
+    return SchemaGrammar(fmt::format(R"({{"type": "string", "not": {{"format": "{}"}}}})", format));
+  };
+  // What the format itself leaves out, so that it ends or has few states, is valid all the same.
+  const SchemaGrammar time = without("time");
+  EXPECT_FALSE(time.accepts(R"("12:34:56Z")"));
+  EXPECT_FALSE(time.accepts(R"("12:34:56.1234567890123456789Z")"));
+  EXPECT_FALSE(time.accepts(R"("23:59:60Z")"));
+  EXPECT_FALSE(time.accepts(R"("00:06:60+00:07")"));
+  EXPECT_FALSE(time.accepts(R"("23:52:60.12345-00:07")"));
+  EXPECT_TRUE(time.accepts(R"("12:34:60Z")"));
+  EXPECT_TRUE(time.accepts(R"("00:07:60+00:07")"));
+  EXPECT_TRUE(time.accepts(R"("12:34:56")"));
+  EXPECT_TRUE(time.accepts(R"("é")"));
+  const SchemaGrammar date_time = without("date-time");
+  EXPECT_FALSE(date_time.accepts(R"("2024-02-29T00:06:60+00:07")"));
+  EXPECT_FALSE(date_time.accepts(R"("0000-01-01T00:00:00Z")"));  // valid to some
+  EXPECT_TRUE(date_time.accepts(R"("2023-02-29T00:06:00Z")"));
+  const SchemaGrammar duration = without("duration");
+  EXPECT_FALSE(duration.accepts("\"P" + std::string(91, '1') + "D\""));
+  EXPECT_TRUE(duration.accepts(R"("P1S")"));
+  EXPECT_FALSE(without("relative-json-pointer").accepts("\"" + std::string(19, '1') + "#\""));
+  // No regular language has all regular expressions, and nothing else.
+  EXPECT_THAT(
+      refusal(R"({"properties": {"a": {"type": "string", "not": {"format": "regex"}}}})").message(),
+      HasSubstr("format at #/properties/a/not/format: regex is not supported under not"));
+  EXPECT_TRUE(
+      SchemaGrammar(R"({"oneOf": [{"type": "string", "format": "regex"}, {"type": "null"}]})")
+          .accepts(R"("a*")"));
+  const SchemaGrammar names(R"({"type": "object", "propertyNames": {"format": "regex"}})");
+  EXPECT_TRUE(names.accepts(R"({"a*": 1})"));
+  EXPECT_FALSE(names.accepts(R"({"(": 1})"));
+  EXPECT_TRUE(SchemaGrammar(R"({"type": "object", "propertyNames": {"format": "time"}})")
+                  .accepts(R"({"12:34:56Z": 1})"));
+  // Of a choice that lacks texts of both.
+  const SchemaGrammar neither(
+      R"({"type": "string", "not": {"anyOf": [{"format": "time"}, {"format": "duration"}]}})");
+  EXPECT_FALSE(neither.accepts(R"("00:06:60+00:07")"));
+  EXPECT_FALSE(neither.accepts("\"P" + std::string(91, '1') + "D\""));
+  EXPECT_TRUE(neither.accepts(R"("x")"));
+}
+
 TEST(JsonSchema, EqualSchemasAreOne) {
   const auto states = [](std::string_view schema) {
     return compile_schema(schema).value()->stats().states;
