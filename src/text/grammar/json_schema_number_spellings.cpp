@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -59,11 +60,15 @@ class Magnitudes {
     if (place % 2 == 0) return there_[place / 2];
     return above_[place / 2]->of(needed, remainder, negative_);
   }
-  // As far as it matters for values of `place` that need `needed` digits behind the point or more.
-  std::uint32_t remainder_of(std::size_t place, std::size_t needed, std::uint32_t remainder) const {
-    const NumberPattern& pattern = *above_[place / 2];
-    return pattern.reaches(needed + 1) ? remainder
-                                       : pattern.first_like(needed, remainder, negative_);
+  // As far as it matters for values of `place` that need `needed` digits behind the point, where of
+  // what comes behind further digits only the remainder by `step` matters.
+  std::uint32_t remainder_of(std::size_t place, std::size_t needed, std::uint32_t remainder,
+                             std::uint32_t step) const {
+    return above_[place / 2]->first_like(needed, remainder, step, negative_);
+  }
+  // Whether values of `place` may need `needed` digits behind the point or more.
+  bool reaches(std::size_t place, std::size_t needed) const {
+    return above_[place / 2]->reaches(needed);
   }
   // Whether a value of some place from `first` to `last` may be written, if it needs `needed`
   // digits behind the point or more; and whether its digits matter.
@@ -215,6 +220,9 @@ class NumberSpeller {
   std::array<Magnitudes, 2> sides_;
   GrammarBudget& budget_;
   std::uint32_t modulus_ = 1;
+  // The remainder by this tells that by modulus_ of everything that a further digit makes: of ten
+  // times as much, a factor that 10 has as well is no longer seen.
+  std::uint32_t step_ = 1;
   std::uint32_t most_places_ = 0;  // from which on all values are alike
   DfaBuilder builder_;
   std::map<WholeDigits, std::uint32_t> whole_numbers_;
@@ -237,6 +245,7 @@ Status NumberSpeller::find_modulus() {
   };
   QUIRE_RETURN_IF_ERROR(take(values_.below));
   for (const NumberValues::Bound& bound : values_.bounds) QUIRE_RETURN_IF_ERROR(take(bound.above));
+  step_ = modulus_ / std::gcd(modulus_, 10U);
   return {};
 }
 
@@ -330,7 +339,16 @@ NumberSpeller::NextWholes NumberSpeller::next_wholes(std::uint32_t digits) {
 
 void NumberSpeller::add_whole(NextWhole next, char digit, std::uint32_t remainder) {
   if (next.digits == NextWhole::kNone) return;
-  edge(digit, {Phase::kWhole, next.digits, next.divided ? behind(remainder, digit) : 0});
+  std::uint32_t rest = 0;
+  if (next.divided) {
+    rest = behind(remainder, digit);
+    const WholeDigits& whole = wholes_[next.digits];
+    const BoundRange bounds = bounds_of(whole);
+    if (bounds.first == bounds.last) {
+      rest = side(whole.negative).remainder_of(bounds.first_place(), 0, rest, step_);
+    }
+  }
+  edge(digit, {Phase::kWhole, next.digits, rest});
 }
 
 // Of either sign: a lone 0, or digits of which the first is another.
@@ -352,7 +370,10 @@ void NumberSpeller::add_fraction(char byte, FractionDigits fraction, std::uint32
   const std::size_t last = fraction.bounds.last_place();
   if (!magnitudes.is_open(first, last, fraction.needed)) return;
   if (!magnitudes.is_divided(first, last)) fraction.needed = remainder = 0;
-  if (first == last) remainder = magnitudes.remainder_of(first, fraction.needed, remainder);
+  if (first == last) {
+    const std::uint32_t step = magnitudes.reaches(first, fraction.needed + 1) ? step_ : 1;
+    remainder = magnitudes.remainder_of(first, fraction.needed, remainder, step);
+  }
   edge(byte, {Phase::kFraction, number_of(fraction, fraction_numbers_, fractions_), remainder});
 }
 

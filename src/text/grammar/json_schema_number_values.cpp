@@ -196,10 +196,10 @@ NumberWriting NumberPattern::of(const Decimal& value) const {
 }
 
 std::uint32_t NumberPattern::first_like(std::size_t places, std::uint32_t remainder,
-                                        bool negative) const {
+                                        std::uint32_t step, bool negative) const {
   const NumberWriting writing = of(places, remainder, negative);
-  std::uint32_t first = 0;
-  while (of(places, first, negative) != writing) ++first;
+  std::uint32_t first = remainder % step;
+  while (of(places, first, negative) != writing) first += step;
   return first;
 }
 

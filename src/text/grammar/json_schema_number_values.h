@@ -51,8 +51,9 @@ class NumberPattern {
   bool reaches(std::size_t places) const;
   // Of all places together.
   std::size_t num_remainders() const;
-  // The least remainder that is written like `remainder`.
-  std::uint32_t first_like(std::size_t places, std::uint32_t remainder, bool negative) const;
+  // The least remainder that is written like `remainder`, and like it by `step`.
+  std::uint32_t first_like(std::size_t places, std::uint32_t remainder, std::uint32_t step,
+                           bool negative) const;
   // The least common multiple of all divisors, with `other`; at most kMaxModulus.
   Result<std::uint32_t> modulus(std::uint32_t other) const;
 
