@@ -188,6 +188,16 @@ class NumberSpeller {
   };
   using NextWholes = std::array<NextWhole, 10>;  // by the digit
 
+  // The same behind the point.
+  struct NextFraction {
+    static constexpr std::uint32_t kNone = UINT32_MAX;  // no number goes on so
+    std::uint32_t digits = kNone;                       // of fractions_
+    bool divided = false;                               // the remainder matters
+    std::optional<std::size_t> place;                   // where all are of one
+    std::uint32_t step = 1;                             // and what matters of remainders then
+  };
+  using NextFractions = std::array<NextFraction, 10>;
+
   const Magnitudes& side(bool negative) const { return sides_[negative ? 1 : 0]; }
   Status find_modulus();
   std::uint32_t behind(std::uint32_t remainder, char digit) const {
@@ -206,8 +216,10 @@ class NumberSpeller {
   NextWholes next_wholes(std::uint32_t digits);
   void add_whole(NextWhole next, char digit, std::uint32_t remainder);
   void add_first_digits(bool negative);
-  void add_fraction(char byte, FractionDigits fraction, std::uint32_t remainder);
-  void add_fraction_digits(const FractionDigits& before, std::uint32_t remainder);
+  NextFraction next_fraction(FractionDigits fraction);
+  NextFractions next_fractions(std::uint32_t digits);
+  void add_fraction(char byte, const NextFraction& next, std::uint32_t remainder);
+  void add_fraction_digits(std::uint32_t digits, std::uint32_t remainder);
   template <typename Digits>
   static std::uint32_t number_of(Digits digits, std::map<Digits, std::uint32_t>& numbers,
                                  std::vector<Digits>& all) {
@@ -230,6 +242,7 @@ class NumberSpeller {
   std::vector<std::optional<NextWholes>> next_wholes_;  // by number of wholes_, once asked for
   std::map<FractionDigits, std::uint32_t> fraction_numbers_;
   std::vector<FractionDigits> fractions_;
+  std::vector<std::optional<NextFractions>> next_fractions_;  // by number of fractions_
   static constexpr std::int32_t kNoNumber = -1;
   // Numbers of states by what they are: a table, where it is small.
   std::vector<std::vector<std::int32_t>> table_;
@@ -363,38 +376,70 @@ void NumberSpeller::add_first_digits(bool negative) {
   for (char digit = '1'; digit <= '9'; ++digit) add_whole(next_whole(none, digit), digit, 0);
 }
 
-// A state behind the point, if a number goes on so.
-void NumberSpeller::add_fraction(char byte, FractionDigits fraction, std::uint32_t remainder) {
+NumberSpeller::NextFraction NumberSpeller::next_fraction(FractionDigits fraction) {
   const Magnitudes& magnitudes = side(fraction.negative);
   const std::size_t first = fraction.bounds.first_place();
   const std::size_t last = fraction.bounds.last_place();
-  if (!magnitudes.is_open(first, last, fraction.needed)) return;
-  if (!magnitudes.is_divided(first, last)) fraction.needed = remainder = 0;
+  if (!magnitudes.is_open(first, last, fraction.needed)) return {};
+  NextFraction next;
+  next.divided = magnitudes.is_divided(first, last);
+  if (!next.divided) fraction.needed = 0;
   if (first == last) {
-    const std::uint32_t step = magnitudes.reaches(first, fraction.needed + 1) ? step_ : 1;
-    remainder = magnitudes.remainder_of(first, fraction.needed, remainder, step);
+    next.place = first;
+    if (magnitudes.reaches(first, fraction.needed + 1)) next.step = step_;
   }
-  edge(byte, {Phase::kFraction, number_of(fraction, fraction_numbers_, fractions_), remainder});
+  next.digits = number_of(fraction, fraction_numbers_, fractions_);
+  return next;
 }
 
-void NumberSpeller::add_fraction_digits(const FractionDigits& before, std::uint32_t remainder) {
-  if (before.count == NumberSet::kMaxFractionDigits) return;
-  const Magnitudes& magnitudes = side(before.negative);
+NumberSpeller::NextFractions NumberSpeller::next_fractions(std::uint32_t digits) {
+  if (next_fractions_.size() <= digits) next_fractions_.resize(fractions_.size());
+  if (next_fractions_[digits]) return *next_fractions_[digits];
+  const FractionDigits before = fractions_[digits];
   const auto digit_of = [&](std::uint32_t bound) {
-    const std::string& digits = magnitudes.bound(bound).fraction;
-    return before.count < digits.size() ? digits[before.count] : '0';
+    const std::string& its_digits = side(before.negative).bound(bound).fraction;
+    return before.count < its_digits.size() ? its_digits[before.count] : '0';
   };
-  for (char digit = '0'; digit <= '9'; ++digit) {
+  // Where no bound goes on from here, all digits but 0 are alike.
+  const bool alike = before.bounds.first == before.bounds.last;
+  NextFractions nexts;
+  for (std::size_t i = 0; i < nexts.size(); ++i) {
+    if (alike && i > 1) {
+      nexts[i] = nexts[1];
+      continue;
+    }
     FractionDigits fraction = before;
     ++fraction.count;
-    fraction.bounds = narrow(before.bounds, digit, digit_of);
-    std::uint32_t rest = remainder;
-    if (digit != '0') {
-      fraction.needed = std::min(fraction.count, most_places_);
-      for (std::uint32_t i = before.needed + 1; i < fraction.needed; ++i) rest = behind(rest, '0');
-      rest = fraction.needed < most_places_ ? behind(rest, digit) : 0;
-    }
-    add_fraction(digit, fraction, rest);
+    fraction.bounds = narrow(before.bounds, static_cast<char>('0' + i), digit_of);
+    if (i > 0) fraction.needed = std::min(fraction.count, most_places_);
+    nexts[i] = next_fraction(fraction);
+  }
+  next_fractions_[digits] = nexts;
+  return nexts;
+}
+
+// A state behind the point, if a number goes on so.
+void NumberSpeller::add_fraction(char byte, const NextFraction& next, std::uint32_t remainder) {
+  if (next.digits == NextFraction::kNone) return;
+  if (!next.divided) remainder = 0;
+  if (next.place) {
+    const FractionDigits& fraction = fractions_[next.digits];
+    remainder =
+        side(fraction.negative).remainder_of(*next.place, fraction.needed, remainder, next.step);
+  }
+  edge(byte, {Phase::kFraction, next.digits, remainder});
+}
+
+void NumberSpeller::add_fraction_digits(std::uint32_t digits, std::uint32_t remainder) {
+  const FractionDigits before = fractions_[digits];
+  if (before.count == NumberSet::kMaxFractionDigits) return;
+  const NextFractions nexts = next_fractions(digits);
+  add_fraction('0', nexts[0], remainder);
+  const std::uint32_t needed = std::min(before.count + 1, most_places_);
+  for (std::uint32_t i = before.needed + 1; i < needed; ++i) remainder = behind(remainder, '0');
+  for (std::size_t i = 1; i < nexts.size(); ++i) {
+    const char digit = static_cast<char>('0' + i);
+    add_fraction(digit, nexts[i], needed < most_places_ ? behind(remainder, digit) : 0);
   }
 }
 
@@ -410,7 +455,7 @@ void NumberSpeller::add_edges(const State& state) {
       return;
     case Phase::kWhole: {
       const WholeDigits& whole = wholes_[state.digits];
-      add_fraction('.', {whole.negative, 0, 0, bounds_of(whole)}, state.remainder);
+      add_fraction('.', next_fraction({whole.negative, 0, 0, bounds_of(whole)}), state.remainder);
       if (whole.count == 0) return;
       const NextWholes nexts = next_wholes(state.digits);
       for (std::size_t i = 0; i < nexts.size(); ++i) {
@@ -419,7 +464,7 @@ void NumberSpeller::add_edges(const State& state) {
       return;
     }
     case Phase::kFraction:
-      add_fraction_digits(FractionDigits(fractions_[state.digits]), state.remainder);
+      add_fraction_digits(state.digits, state.remainder);
       return;
   }
 }
