@@ -140,6 +140,8 @@ std::vector<std::vector<std::uint32_t>> run(const EngineArgs& model, const Setti
   args.enable_prefix_caching = setting.prefix_caching;
   args.batching = setting.batching;
   args.max_batch_delay_ms = 5;
+  // Who is to go first is then no question of what steps were measured to take.
+  if (setting.prompts_too) args.scheduling_policy = "priority";
   if (setting.preempt) {
     args.kv_cache_memory_bytes = kv_bytes_per_token * kMaxModelLen * 5 / 4;
   }
@@ -157,7 +159,9 @@ std::vector<std::vector<std::uint32_t>> run(const EngineArgs& model, const Setti
     }
     // Every other prompt begins as the one before it does.
     const std::size_t length = i + 1 == kNumPrompts ? kMaxModelLen : 1 + i * 9;
-    EXPECT_TRUE(engine->submit(embedding_of(some_prompt(i / 2, length)), results.sink(i)).ok());
+    GenerateRequest pooled = embedding_of(some_prompt(i / 2, length));
+    pooled.priority = setting.prompts_too ? 1 : 0;
+    EXPECT_TRUE(engine->submit(std::move(pooled), results.sink(i)).ok());
     if (!setting.batch) results.wait_for(i);
   }
   std::vector<std::vector<std::uint32_t>> bits(kNumPrompts);
@@ -221,7 +225,7 @@ TEST_P(EmbeddingMatrix, SameBits) {
     if (std::get<0>(GetParam()) == "llama") {
       settings.push_back({.name = "prompts preempted",
                           .block_size = 4,
-                          .chunk = 4,
+                          .chunk = 16,
                           .preempt = true,
                           .prompts_too = true});
     }

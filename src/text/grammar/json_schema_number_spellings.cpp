@@ -10,110 +10,12 @@
 #include <vector>
 
 #include "text/grammar/dfa_builder.h"
+#include "text/grammar/json_schema_magnitudes.h"
 #include "text/grammar/json_schema_number_values.h"
 #include "text/grammar/json_schema_sets.h"
 
 namespace quire {
 namespace {
-
-// The values of one sign by magnitude. Place 2i is bound i, of which the first is 0, and 2i + 1
-// what lies between it and the next.
-class Magnitudes {
- public:
-  Magnitudes(const NumberValues& values, bool negative) : negative_(negative) {
-    static const Decimal zero;
-    const auto by_value = [](const NumberValues::Bound& bound, const Decimal& at) {
-      return is_less(bound.at, at);
-    };
-    auto first = std::lower_bound(values.bounds.begin(), values.bounds.end(), zero, by_value);
-    const auto begin = values.bounds.begin();
-    const auto pattern_before = [&](auto bound) {
-      return bound == begin ? &values.below : &std::prev(bound)->above;
-    };
-    const bool has_zero = first != values.bounds.end() && first->at.is_zero();
-    const NumberPattern* around = pattern_before(first);
-    add(zero, has_zero ? first->there : around->of(zero),
-        negative || !has_zero ? around : &first->above);
-    if (negative) {
-      while (first != begin) {
-        --first;
-        add(first->at, first->there, pattern_before(first));
-      }
-    } else {
-      for (first += has_zero ? 1 : 0; first != values.bounds.end(); ++first) {
-        add(first->at, first->there, &first->above);
-      }
-    }
-    find_what_is_beyond();
-  }
-
-  bool negative() const { return negative_; }
-  std::size_t num_bounds() const { return bounds_.size(); }
-  const Decimal& bound(std::size_t i) const { return *bounds_[i]; }
-  // The first bound with so many digits before its point, or more.
-  std::uint32_t first_of_size(std::size_t digits) const {
-    const auto found = std::ranges::partition_point(
-        bounds_, [digits](const Decimal* bound) { return bound->whole.size() < digits; });
-    return static_cast<std::uint32_t>(found - bounds_.begin());
-  }
-  NumberWriting writing(std::size_t place, std::size_t needed, std::uint32_t remainder) const {
-    if (place % 2 == 0) return there_[place / 2];
-    return above_[place / 2]->of(needed, remainder, negative_);
-  }
-  // As far as it matters for values of `place` that need `needed` digits behind the point, where of
-  // what comes behind further digits only the remainder by `step` matters.
-  std::uint32_t remainder_of(std::size_t place, std::size_t needed, std::uint32_t remainder,
-                             std::uint32_t step) const {
-    return above_[place / 2]->first_like(needed, remainder, step, negative_);
-  }
-  // Whether values of `place` may need `needed` digits behind the point or more.
-  bool reaches(std::size_t place, std::size_t needed) const {
-    return above_[place / 2]->reaches(needed);
-  }
-  // Whether a value of some place from `first` to `last` may be written, if it needs `needed`
-  // digits behind the point or more; and whether its digits matter.
-  bool is_open(std::size_t first, std::size_t last, std::size_t needed) const {
-    for (std::size_t place = first; place <= last; ++place) {
-      if (place % 2 == 0 ? there_[place / 2] != kNotWritten : above_[place / 2]->reaches(needed)) {
-        return true;
-      }
-    }
-    return false;
-  }
-  bool is_divided(std::size_t first, std::size_t last) const {
-    for (std::size_t place = first | 1; place <= last; place += 2) {
-      if (!above_[place / 2]->is_constant()) return true;
-    }
-    return false;
-  }
-  // The same of a place and all beyond.
-  bool is_open_from(std::size_t place) const { return open_from_[place]; }
-  bool is_divided_from(std::size_t place) const { return divided_from_[place]; }
-  std::size_t last_place() const { return 2 * bounds_.size() - 1; }
-
- private:
-  void add(const Decimal& at, NumberWriting there, const NumberPattern* above) {
-    bounds_.push_back(&at);
-    there_.push_back(there);
-    above_.push_back(above);
-  }
-  void find_what_is_beyond() {
-    open_from_.assign(2 * bounds_.size(), false);
-    divided_from_ = open_from_;
-    bool open = false;
-    bool divided = false;
-    for (std::size_t place = open_from_.size(); place-- > 0;) {
-      open_from_[place] = open = open || is_open(place, place, 0);
-      divided_from_[place] = divided = divided || is_divided(place, place);
-    }
-  }
-
-  bool negative_;
-  std::vector<const Decimal*> bounds_;
-  std::vector<NumberWriting> there_;
-  std::vector<const NumberPattern*> above_;
-  std::vector<bool> open_from_, divided_from_;
-};
 
 // Bounds first..last - 1 begin with what has been read; those before them are less, all others
 // more.
