@@ -14,11 +14,15 @@ ratios.
 import argparse
 import contextlib
 import json
-import socket
+import pathlib
 import statistics
 import subprocess
+import sys
 import time
 import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "bench" / "peers"))
+from engines import free_port, running_server  # noqa: E402
 
 LIST = {"type": "array", "minItems": 100, "items": {"type": "object", "additionalProperties": False, "properties": {
     "name": {"type": "string", "maxLength": 20}, "count": {"type": "integer"}, "done": {"type": "boolean"}},
@@ -33,29 +37,13 @@ def format_of(schema):
     return {"type": "json_schema", "json_schema": {"name": "measured", "schema": schema}}
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 @contextlib.contextmanager
 def serving(program, flags):
     """The address of a server that is ready."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([program, "serve", "--port", str(port), *flags], stderr=subprocess.DEVNULL) as server:
-        try:
-            while True:
-                assert server.poll() is None, "the server has ended"
-                try:
-                    urllib.request.urlopen(url + "/ready").read()
-                    break
-                except OSError:
-                    time.sleep(0.1)
-            yield url
-        finally:
-            server.terminate()
+    with running_server([program, "serve", "--port", port, *flags], url + "/ready"):
+        yield url
 
 
 def time_per_token(program, url, extra):

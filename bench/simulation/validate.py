@@ -39,7 +39,6 @@ def parser_of(description):
     parser.add_argument("program", type=pathlib.Path)
     parser.add_argument("--model", default=None)
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--output", type=pathlib.Path)
     return parser
 
@@ -83,7 +82,9 @@ def judge(rounds):
 
 
 def main():
-    options = parser_of(__doc__).parse_args()
+    parser = parser_of(__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(options.rounds):

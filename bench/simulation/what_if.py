@@ -78,6 +78,7 @@ def record(program, log, load, flags):
 
 def run(stack):
     parser = parser_of(__doc__)
+    parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for the event logs and the costs, which stay there")
     parser.add_argument("--only", help="a part of the name of the settings to run")
     options = parser.parse_args()

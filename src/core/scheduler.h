@@ -18,10 +18,10 @@
 // There is no prefill and no decode: a request has tokens that it knows and tokens that are
 // computed, and a step computes some of the difference. Requests go in an order, that of their
 // arrival unless the policy is another. When blocks run out for one that runs, one of those behind
-// it is preempted: it loses its blocks, keeps its tokens, waits in its place in the queue and gets
-// back what it had computed later. So the first request always advances, and nothing starves within
-// a priority. Who it is, of those that the policy ranks last, and whether it computes its state
-// again or has it stored below the cache, follows from what either costs
+// it is preempted: it loses its blocks, keeps its tokens, waits in its place in the queue, and
+// later gets back what it had computed. So the first request always advances, and nothing starves
+// within a priority. Who it is, of those that the policy ranks last, and whether it computes its
+// state again or has it stored below the cache, follows from what either costs
 // (scheduler_preemption.cpp).
 //
 // Costs, as they were measured, come with the pace (set_pace). How much of the prompts a step
