@@ -8,7 +8,7 @@ namespace quire::cuda {
 
 bool paged_attention_applies(const AttentionArgs& args) {
   const KvLayout& layout = args.layout;
-  return layout.dtype == DType::kBF16 && layout.has_values() && layout.head_dim % 16 == 0 &&
+  return layout.dtype != DType::kF32 && layout.has_values() && layout.head_dim % 16 == 0 &&
          layout.head_dim >= 64 && layout.head_dim <= 256 && layout.block_size % 16 == 0 &&
          layout.block_stride() % 16 == 0;
 }
@@ -20,11 +20,13 @@ std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int mu
 void paged_attention(const Launch& launch, const AttentionInputs& inputs,
                      const AttentionArgs& args) {
   if (inputs.num_tokens == 0) return;
-  const std::int32_t most_split_rows = wide_attention_applies(args) ? kMostSplitRows : INT32_MAX;
-  split_attention(
-      launch, inputs, args,
-      SplitPlan::of(inputs, args, most_split_rows, launch.multiprocessors, launch.workspace_bytes));
-  wide_attention(launch, inputs, args, most_split_rows);
+  // Codes of a byte become operands in split_attention() alone.
+  const bool is_wide = args.layout.dtype == DType::kBF16 && wide_attention_applies(args);
+  const std::int32_t most_split_rows = is_wide ? kMostSplitRows : INT32_MAX;
+  split_attention(launch, inputs, args,
+                  SplitPlan::of(inputs, args, most_split_rows, kMostSplitRows,
+                                launch.multiprocessors, launch.workspace_bytes));
+  if (is_wide) wide_attention(launch, inputs, args, most_split_rows);
 }
 
 }  // namespace quire::cuda

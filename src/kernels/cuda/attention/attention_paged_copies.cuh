@@ -19,6 +19,16 @@ __device__ inline void copy_words(const std::byte* from, std::uint32_t to) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+// Copies 4 bytes.
+__device__ inline void copy_word(const std::byte* from, std::uint32_t to) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(to), "l"(from) : "memory");
+}
+
+// Consecutive bytes into the L2 cache, a multiple of 16 of them, aligned to 16.
+__device__ inline void prefetch_bytes(const std::byte* from, std::int32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes));
+}
+
 // Arrives when all that this thread has copied is there.
 __device__ inline void arrive_when_copied(std::uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");

@@ -27,7 +27,8 @@ void for_each_split_tile(const SplitPlan& plan, const AttentionInputs& inputs,
 }  // namespace
 
 SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args,
-                        std::int32_t max_rows, int multiprocessors, std::uint64_t workspace_bytes) {
+                        std::int32_t max_rows, std::int32_t most_tile_rows, int multiprocessors,
+                        std::uint64_t workspace_bytes) {
   SplitPlan plan;
   plan.max_rows = max_rows;
   const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
@@ -37,7 +38,7 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
         SequenceRows::of(inputs.host_query_start_loc, inputs.host_seq_lens, sequence, group).rows();
     if (rows <= max_rows) most_rows = std::max(most_rows, rows);
   }
-  plan.tile_rows = most_rows <= 16 ? 16 : kMostSplitRows;
+  plan.tile_rows = most_rows <= 16 ? 16 : most_tile_rows;
   plan.slot_rows = std::min(most_rows, plan.tile_rows);
 
   const std::int64_t heads = args.layout.num_kv_heads;
@@ -54,7 +55,7 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
   plan.blocks = static_cast<std::int32_t>((units + share - 1) / share);
   plan.block_slots = 1 + static_cast<std::int32_t>(std::min<std::int64_t>(share, most_ranges));
   const std::int64_t bytes = std::int64_t{plan.blocks} * plan.block_slots *
-                             plan.slot_floats(args.layout.head_dim) *
+                             plan.slot_floats(args.layout.value_dims()) *
                              static_cast<std::int64_t>(sizeof(float));
   // Where partial results would not fit, there is so much to do that blocks begin at whole tiles.
   plan.joins = static_cast<std::uint64_t>(bytes) <= workspace_bytes;

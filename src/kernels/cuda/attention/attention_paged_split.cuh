@@ -6,9 +6,7 @@
 // scores of all groups, the weights of its group, which all share; then the weighted sums of some
 // of the dimensions over all keys.
 //
-// A buffer has pairs of dimensions of keys, [dims / 2][64 keys], or pairs of values of dimensions,
-// [32 pairs][dims], in 4-byte words. Of 16 words at a time in row p, word w lies at w ^ 8 (p % 4),
-// so that lanes that read four rows use different banks.
+// How a buffer lies in shared memory is a matter of the cache's type (attention_paged_numbers.cuh).
 #pragma once
 
 #include <cstddef>
@@ -16,26 +14,27 @@
 
 #include "kernels/cuda/attention/attention_paged_copies.cuh"
 #include "kernels/cuda/attention/attention_paged_math.cuh"
+#include "kernels/cuda/attention/attention_paged_numbers.cuh"
 #include "kernels/cuda/attention/attention_paged_walk.cuh"
+#include "kernels/cuda/pdl_launch.cuh"
 
 namespace quire::cuda {
 
 inline constexpr int kSplitWarps = kRangeGroups;
 inline constexpr int kSplitCopiers = 4;  // warps
 inline constexpr int kSplitThreads = 32 * (kSplitWarps + kSplitCopiers);
-inline constexpr std::int32_t kBufferKeys = 64;
 inline constexpr std::int32_t kRangeBuffers = kRangeKeys / kBufferKeys;  // of keys, or of values
 inline constexpr std::int32_t kSharedBytes = 227 << 10;
 inline constexpr std::int32_t kMostBuffers = 16;
 
 // Where things lie in shared memory.
+template <DType kDType>
 struct SplitMemory {
+  using Numbers = PagedNumbers<kDType>;
   std::int32_t dims;
   std::int32_t tiles;  // of 16 rows
 
-  // Of a row of pairs of values.
-  constexpr std::int32_t row_words() const { return (dims + 31) / 32 * 32; }
-  constexpr std::int32_t buffer_bytes() const { return kBufferKeys / 2 * 4 * row_words(); }
+  constexpr std::int32_t buffer_bytes() const { return Numbers::buffer_bytes(dims); }
   static constexpr std::int32_t barriers() { return 0; }
   // Queries as operand A: [dims / 16][tiles][32 lanes].
   static constexpr std::int32_t queries() { return 2 * kMostBuffers * 8; }
@@ -56,9 +55,11 @@ struct SplitMemory {
 };
 
 // A warp that copies: 16 keys of each buffer.
+template <DType kDType>
 struct SplitCopier {
+  using Numbers = PagedNumbers<kDType>;
   const SplitTask& task;
-  const SplitMemory& memory;
+  const SplitMemory<kDType>& memory;
   std::uint32_t buffers;
   RingPlace ring;
   int warp;
@@ -72,29 +73,13 @@ struct SplitCopier {
                                     first / task.args.layout.block_size];
   }
 
-  __device__ void copy_keys(const std::byte* keys, std::uint32_t to) const {
-    const std::int32_t block_size = task.args.layout.block_size;
-    // Eight lanes at a time write to different banks.
-    const int row = lane / 16 * 4 + lane / 8 % 2 + lane / 4 % 2 * 2;
-    const int word = warp * 16 + lane % 4 * 4 ^ row % 4 * 8;
-    const std::byte* from = keys + (row * block_size + lane % 4 * 4) * 4;
-    to += (row * kBufferKeys + word) * 4;
-    for (int i = 0; i < memory.dims / 16; ++i) {
-      copy_words(from, to);
-      from += 8 * block_size * 4;
-      to += 8 * kBufferKeys * 4;
-    }
-  }
-
-  __device__ void copy_values(const std::byte* values, std::uint32_t to) const {
-    to += warp * 8 * memory.row_words() * 4;
-    for (int word = lane * 4; word < memory.dims; word += 128) {
-#pragma unroll
-      for (int row = 0; row < 8; ++row) {
-        copy_words(values + (row * memory.dims + word) * 4,
-                   to + (row * memory.row_words() + (word ^ row % 4 * 8)) * 4);
-      }
-    }
+  // The first range's keys and values on their way to the L2 cache, while kernels before this one
+  // may still run: what they write is seen there all the same.
+  __device__ void prefetch(std::int32_t kv_head, BlockId block) const {
+    if (task.args.layout.block_size != 16 || warp != 0 || lane >= 16 || block < 0) return;
+    const std::int32_t bytes = memory.dims * 16 * Numbers::kPairBytes / 2;
+    prefetch_bytes(task.kv.keys_of(block, kv_head), bytes);
+    prefetch_bytes(task.kv.values_of(block, kv_head), bytes);
   }
 
   __device__ void copy_range(std::int32_t kv_head, BlockId own_block) {
@@ -105,9 +90,13 @@ struct SplitCopier {
       ring.wait_empty();
       if (block >= 0) {
         if (buffer < kRangeBuffers) {
-          copy_keys(task.kv.keys_of(block, kv_head) + slot * 4, to);
+          Numbers::copy_keys(task.kv.keys_of(block, kv_head) + slot * Numbers::kPairBytes,
+                             task.args.layout.block_size, memory.dims, warp, lane, to);
+          Numbers::copy_scales(task.args, block, kv_head, slot, memory.dims, warp, lane, to);
         } else {
-          copy_values(task.kv.values_of(block, kv_head) + slot * memory.dims * 2, to);
+          Numbers::copy_values(
+              task.kv.values_of(block, kv_head) + slot * memory.dims * Numbers::kPairBytes / 2,
+              memory.dims, warp, lane, to);
         }
       }
       arrive_when_copied(ring.full());
@@ -118,6 +107,8 @@ struct SplitCopier {
   __device__ void run() {
     SplitWalk walk = SplitWalk::of(task, task.plan.starts[blockIdx.x]);
     BlockId block = block_of(walk);
+    prefetch(walk.kv_head, block);
+    wait_for_previous();
     while (true) {
       // Ids are fetched a range ahead.
       const std::int32_t kv_head = walk.kv_head;
@@ -184,8 +175,5 @@ struct SplitResults {
     }
   }
 };
-
-// Of a step that has several blocks for some tiles (attention_paged_join.cu).
-void join_split_results(const Launch& launch, const SplitTask& task);
 
 }  // namespace quire::cuda

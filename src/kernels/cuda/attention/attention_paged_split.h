@@ -30,7 +30,7 @@ struct SplitStart {
 // the one that it has not begun.
 struct SplitPlan {
   std::int32_t max_rows = 0;   // sequences with more rows are left out
-  std::int32_t tile_rows = 0;  // 16 or kMostSplitRows
+  std::int32_t tile_rows = 0;
   std::int32_t slot_rows = 0;
   std::int32_t share = 0;        // units of a block, where blocks have tiles in common
   std::int32_t block_slots = 0;  // of a block
@@ -38,9 +38,11 @@ struct SplitPlan {
   bool joins = false;  // whether blocks have a tile in common
   SplitStart starts[kMostSplitBlocks];
 
-  // Sequences of more than `max_rows` rows are left out. What is split fits in `workspace_bytes`.
+  // Sequences of more than `max_rows` rows are left out. Tiles have `most_tile_rows` rows, or 16
+  // where no sequence has more. What is split fits in `workspace_bytes`.
   static SplitPlan of(const AttentionInputs& inputs, const AttentionArgs& args,
-                      std::int32_t max_rows, int multiprocessors, std::uint64_t workspace_bytes);
+                      std::int32_t max_rows, std::int32_t most_tile_rows, int multiprocessors,
+                      std::uint64_t workspace_bytes);
   constexpr std::int64_t slot_floats(std::int32_t dims) const {
     return (std::int64_t{slot_rows} * (dims + 2) + 3) / 4 * 4;  // of whole vectors
   }

@@ -21,9 +21,16 @@ struct SplitTask {
   }
   __device__ float* slot(std::int32_t block, std::int32_t index) const {
     return slots + (std::int64_t{block} * plan.block_slots + index) *
-                       plan.slot_floats(args.layout.head_dim);
+                       plan.slot_floats(args.layout.value_dims());
   }
 };
+
+// The kernels of attention_paged_worker.cuh, of caches whose types these are.
+void split_attention_of_fp8(const Launch& launch, const SplitTask& task);
+void split_attention_of_int8(const Launch& launch, const SplitTask& task);
+
+// Where several blocks have a tile in common (attention_paged_join.cu).
+void join_split_results(const Launch& launch, const SplitTask& task);
 
 // All threads that walk go through the same places.
 struct SplitWalk {
@@ -33,6 +40,7 @@ struct SplitWalk {
   std::int32_t range;
   std::int32_t left;  // units, this one included
   SequenceRows rows;
+  SequenceRows next_rows;  // of the next sequence, fetched long before they are used
   RowTile tile;
 
   __device__ static SplitWalk of(const SplitTask& task, const SplitStart& start) {
@@ -42,6 +50,7 @@ struct SplitWalk {
     walk.kv_head = start.kv_head;
     walk.left = start.units;
     walk.rows = task.rows_of(walk.sequence);
+    walk.next_rows = task.rows_of(min(walk.sequence + 1, task.inputs.num_seqs - 1));
     walk.tile = RowTile::of(task.args, walk.rows, walk.tile_number, task.plan.tile_rows);
     walk.range = start.range;
     return walk;
@@ -56,9 +65,12 @@ struct SplitWalk {
       kv_head = 0;
       if (++tile_number == rows.tiles(task.plan.tile_rows)) {
         tile_number = 0;
-        do {
+        rows = next_rows;
+        ++sequence;
+        while (rows.rows() == 0 || rows.rows() > task.plan.max_rows) {
           rows = task.rows_of(++sequence);
-        } while (rows.rows() == 0 || rows.rows() > task.plan.max_rows);
+        }
+        next_rows = task.rows_of(min(sequence + 1, task.inputs.num_seqs - 1));
       }
       tile = RowTile::of(task.args, rows, tile_number, task.plan.tile_rows);
     }
