@@ -34,6 +34,9 @@ __device__ inline void arrive_when_copied(std::uint32_t barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+// This thread's copies since the last call are a group.
+__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
 // Until at most `kGroups` of the committed groups of this thread's copies are not done.
 template <int kGroups>
 __device__ void wait_copied() {

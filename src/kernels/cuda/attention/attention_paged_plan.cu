@@ -43,17 +43,16 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
 
   const std::int64_t heads = args.layout.num_kv_heads;
   std::int64_t units = 0;
-  std::int32_t most_ranges = 0;
   for_each_split_tile(plan, inputs, args, [&](std::int32_t, std::int32_t, const RowTile& tile) {
     units += tile.ranges() * heads;
-    most_ranges = std::max(most_ranges, tile.ranges());
+    plan.most_ranges = std::max(plan.most_ranges, tile.ranges());
   });
   if (units == 0) return plan;
   const std::int64_t most_blocks = std::min(multiprocessors, kMostSplitBlocks);
   const std::int64_t share = (units + most_blocks - 1) / most_blocks;
   plan.share = static_cast<std::int32_t>(share);
   plan.blocks = static_cast<std::int32_t>((units + share - 1) / share);
-  plan.block_slots = 1 + static_cast<std::int32_t>(std::min<std::int64_t>(share, most_ranges));
+  plan.block_slots = 1 + static_cast<std::int32_t>(std::min<std::int64_t>(share, plan.most_ranges));
   const std::int64_t bytes = std::int64_t{plan.blocks} * plan.block_slots *
                              plan.slot_floats(args.layout.value_dims()) *
                              static_cast<std::int64_t>(sizeof(float));
@@ -62,6 +61,7 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
 
   std::int64_t first = 0;  // unit of the tile
   std::int32_t block = 0;
+  std::int64_t last_joined = -1;  // unit where the last tile that blocks have in common begins
   std::int64_t begins[kMostSplitBlocks + 1];
   for_each_split_tile(
       plan, inputs, args, [&](std::int32_t sequence, std::int32_t number, const RowTile& tile) {
@@ -72,6 +72,11 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
           if (within >= ranges * heads) break;
           const auto range = static_cast<std::int32_t>(within % ranges);
           begins[block] = first + within;
+          const std::int64_t head_begin = first + within - range;
+          if (range != 0 && head_begin != last_joined) {
+            plan.joined[plan.num_joined++] = static_cast<std::int16_t>(block - 1);
+            last_joined = head_begin;
+          }
           plan.starts[block] = {.sequence = sequence,
                                 .tile = number,
                                 .kv_head = static_cast<std::int32_t>(within / ranges),

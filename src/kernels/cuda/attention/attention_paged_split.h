@@ -29,13 +29,16 @@ struct SplitStart {
 // the last tile and KV head that it begins and does not end; in the others those of the ranges of
 // the one that it has not begun.
 struct SplitPlan {
-  std::int32_t max_rows = 0;   // sequences with more rows are left out
+  std::int32_t max_rows = 0;  // sequences with more rows are left out
   std::int32_t tile_rows = 0;
   std::int32_t slot_rows = 0;
   std::int32_t share = 0;        // units of a block, where blocks have tiles in common
   std::int32_t block_slots = 0;  // of a block
   std::int32_t blocks = 0;
-  bool joins = false;  // whether blocks have a tile in common
+  std::int32_t most_ranges = 0;  // of a tile
+  bool joins = false;            // whether blocks may have a tile in common
+  std::int32_t num_joined = 0;
+  std::int16_t joined[kMostSplitBlocks];  // blocks that begin a tile and do not end it
   SplitStart starts[kMostSplitBlocks];
 
   // Sequences of more than `max_rows` rows are left out. Tiles have `most_tile_rows` rows, or 16

@@ -80,30 +80,50 @@ struct LatentScorer {
     // two the other way round.
     const int first = lane / 8 * 4 + lane / 4 % 2;
     auto* const buffer = reinterpret_cast<std::uint32_t*>(shared.keys[place.index]);
-    const std::uint32_t* x = buffer + t * kBufferKeys16 + (first ^ flip);
-    const std::uint32_t* y = buffer + t * kBufferKeys16 + (first ^ flip ^ 2);
+    const std::uint32_t* const x = buffer + t * kBufferKeys16 + (first ^ flip);
+    const std::uint32_t* const y = buffer + t * kBufferKeys16 + (first ^ flip ^ 2);
     const __nv_bfloat162 zero = __float2bfloat162_rn(0.0F);
     __nv_bfloat162 spoiled[2] = {zero, zero};
     const auto check = [&](std::uint32_t pair, __nv_bfloat162& into) {
       into = __hfma2(*reinterpret_cast<const __nv_bfloat162*>(&pair), zero, into);
     };
-#pragma unroll 4
-    for (int step = 0; step < kLatentSteps; ++step) {
-      const std::uint32_t x0 = x[0];
-      const std::uint32_t y0 = y[0];
-      const std::uint32_t x1 = x[4 * kBufferKeys16];
-      const std::uint32_t y1 = y[4 * kBufferKeys16];
-      x += 8 * kBufferKeys16;
-      y += 8 * kBufferKeys16;
-      check(x0, spoiled[0]);
-      check(x1, spoiled[0]);
-      check(y0, spoiled[1]);
-      check(y1, spoiled[1]);
+    // Operands are loaded some steps ahead of their products.
+    constexpr int kAhead = 3;
+    struct Operands {
+      std::uint32_t x[2];
+      std::uint32_t y[2];
+      uint4 queries[kTiles];
+    } ahead[kAhead];
+    const auto load = [&](int step, Operands& to) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        to.x[i] = x[(2 * step + i) * 4 * kBufferKeys16];
+        to.y[i] = y[(2 * step + i) * 4 * kBufferKeys16];
+      }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        const uint4 query = shared.queries[step][tile][lane];
-        paged_mma(scores[tile][0], query, flip == 0 ? x0 : y0, flip == 0 ? x1 : y1);
-        paged_mma(scores[tile][1], query, flip == 0 ? y0 : x0, flip == 0 ? y1 : x1);
+        to.queries[tile] = shared.queries[step][tile][lane];
+      }
+    };
+#pragma unroll
+    for (int step = 0; step < kAhead; ++step) load(step, ahead[step]);
+#pragma unroll
+    for (int step = 0; step < kLatentSteps; ++step) {
+      const Operands now = ahead[step % kAhead];
+      if (step + kAhead < kLatentSteps) load(step + kAhead, ahead[step % kAhead]);
+      std::uint32_t low[2];
+      std::uint32_t high[2];
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        check(now.x[i], spoiled[0]);
+        check(now.y[i], spoiled[1]);
+        low[i] = flip == 0 ? now.x[i] : now.y[i];
+        high[i] = flip == 0 ? now.y[i] : now.x[i];
+      }
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        paged_mma(scores[tile][0], now.queries[tile], low[0], low[1]);
+        paged_mma(scores[tile][1], now.queries[tile], high[0], high[1]);
       }
     }
     const auto is_spoiled = [](const __nv_bfloat162& found) {
