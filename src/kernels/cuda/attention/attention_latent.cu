@@ -86,8 +86,11 @@ void latent_attention(const Launch& launch, const AttentionInputs& inputs,
                       const AttentionArgs& args) {
   const SplitTask task = {.args = args,
                           .inputs = inputs,
-                          .plan = SplitPlan::of(inputs, args, INT32_MAX, kMostLatentRows,
-                                                launch.multiprocessors, launch.workspace_bytes),
+                          .plan = SplitPlan::of(inputs, args, INT32_MAX,
+                                                {.tile_rows = kMostLatentRows,
+                                                 .blocks = launch.multiprocessors,
+                                                 .small_blocks = launch.multiprocessors},
+                                                launch.workspace_bytes),
                           .kv = KvPlaces::of(args),
                           .group = args.num_heads / args.layout.num_kv_heads,
                           .slots = reinterpret_cast<float*>(launch.workspace)};

@@ -1,13 +1,14 @@
 // Attention over latents of bfloat16 (DeepSeek-AI 2024, DeepSeek-V2) with tensor cores: a token's
 // only key of 576 numbers, whose last 512 are its value, for all heads.
 //
-// What a row's bits depend on. Queries are rounded to bfloat16. Of each range of keys
-// (kernels/attention_scratch.h) 64 keys at a time have their scores summed by tensor cores; weights
-// relative to the largest score so far are rounded to bfloat16, and tensor cores add the weighted
-// values to float32 sums, 16 keys at a time, which are scaled where the largest score grows. Keys
-// that a row does not see have weights of exactly zero. Partial results are joined in the order of
-// the ranges. There is one kernel for all rows, so that any split of rows and ranges among blocks
-// gives the same bits. A row that sees a key that is not finite is NaN.
+// What a row's bits depend on. Queries times their scale and log2(e) are rounded to bfloat16. Of
+// each range of keys (kernels/attention_scratch.h) 64 keys at a time have their scores summed by
+// tensor cores; weights relative to the largest score so far are rounded to bfloat16, and tensor
+// cores add the weighted values to float32 sums, 16 keys at a time, which are scaled where the
+// largest score grows. Keys that a row does not see have weights of exactly zero. Partial results
+// are joined in the order of the ranges, as in attention_paged.h. Rows do not depend on how many a
+// block has, so that any split of rows and ranges among blocks gives the same bits. A row that sees
+// a key that is not finite is NaN, and no other row is.
 #pragma once
 
 #include <cstdint>

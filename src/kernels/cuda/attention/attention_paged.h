@@ -1,4 +1,4 @@
-// Attention over caches of bfloat16 with tensor cores.
+// Attention over caches of bfloat16, FP8 and INT8 with tensor cores.
 //
 // What a row's bits depend on. Queries times their scale and log2(e) are rounded to bfloat16, so
 // that weights are powers of two. Of each range of keys (kernels/attention_scratch.h) a row has its
@@ -7,6 +7,10 @@
 // (attention_paged_math.cuh). Keys that a row does not see have weights of exactly zero, whether
 // they are computed or left out. Partial results are joined in the order of the ranges. Hence any
 // split of rows, keys and ranges among blocks gives the same bits.
+//
+// Where the cache has FP8, queries and weights are rounded to float16 instead. Where it has INT8,
+// scores are multiplied by the scales of keys before anything else, and weights by those of values
+// before they are rounded.
 #pragma once
 
 #include <cstdint>

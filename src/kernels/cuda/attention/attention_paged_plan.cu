@@ -27,8 +27,7 @@ void for_each_split_tile(const SplitPlan& plan, const AttentionInputs& inputs,
 }  // namespace
 
 SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args,
-                        std::int32_t max_rows, std::int32_t most_tile_rows, int multiprocessors,
-                        std::uint64_t workspace_bytes) {
+                        std::int32_t max_rows, const Shape& shape, std::uint64_t workspace_bytes) {
   SplitPlan plan;
   plan.max_rows = max_rows;
   const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
@@ -38,7 +37,8 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
         SequenceRows::of(inputs.host_query_start_loc, inputs.host_seq_lens, sequence, group).rows();
     if (rows <= max_rows) most_rows = std::max(most_rows, rows);
   }
-  plan.tile_rows = most_rows <= 16 ? 16 : most_tile_rows;
+  const bool is_small = most_rows <= 16;
+  plan.tile_rows = is_small ? 16 : shape.tile_rows;
   plan.slot_rows = std::min(most_rows, plan.tile_rows);
 
   const std::int64_t heads = args.layout.num_kv_heads;
@@ -48,7 +48,8 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
     plan.most_ranges = std::max(plan.most_ranges, tile.ranges());
   });
   if (units == 0) return plan;
-  const std::int64_t most_blocks = std::min(multiprocessors, kMostSplitBlocks);
+  const std::int64_t most_blocks =
+      std::min(is_small ? shape.small_blocks : shape.blocks, kMostSplitBlocks);
   const std::int64_t share = (units + most_blocks - 1) / most_blocks;
   plan.share = static_cast<std::int32_t>(share);
   plan.blocks = static_cast<std::int32_t>((units + share - 1) / share);
@@ -97,7 +98,9 @@ std::uint64_t split_attention_workspace_bytes(const StreamLimits& limits, int mu
   const std::int64_t ranges = (sizes.max_seq_len + kRangeKeys - 1) / kRangeKeys;
   const std::int64_t rows = std::min<std::int64_t>(
       kMostSplitRows, limits.max_rows * std::max(sizes.heads_per_kv_head, 1));
-  const std::int64_t floats = multiprocessors * (1 + ranges) * rows * (sizes.head_dim + 6);
+  const std::int64_t block_rows =
+      std::max(rows, kSmallSplitBlocks * std::min<std::int64_t>(rows, 16));
+  const std::int64_t floats = multiprocessors * (1 + ranges) * block_rows * (sizes.head_dim + 6);
   return std::min(static_cast<std::uint64_t>(floats) * sizeof(float), kMostPartialBytes);
 }
 

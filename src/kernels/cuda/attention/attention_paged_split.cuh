@@ -24,7 +24,6 @@ inline constexpr int kSplitWarps = kRangeGroups;
 inline constexpr int kSplitCopiers = 4;  // warps
 inline constexpr int kSplitThreads = 32 * (kSplitWarps + kSplitCopiers);
 inline constexpr std::int32_t kRangeBuffers = kRangeKeys / kBufferKeys;  // of keys, or of values
-inline constexpr std::int32_t kSharedBytes = 227 << 10;
 inline constexpr std::int32_t kMostBuffers = 16;
 
 // Where things lie in shared memory.
@@ -32,8 +31,13 @@ template <DType kDType>
 struct SplitMemory {
   using Numbers = PagedNumbers<kDType>;
   std::int32_t dims;
-  std::int32_t tiles;  // of 16 rows
+  std::int32_t tiles;   // of 16 rows
+  std::int32_t blocks;  // of a multiprocessor
 
+  // Where there is room, two blocks at a time do not wait for the same.
+  static constexpr int blocks_each(int tiles, int columns) {
+    return tiles == 1 && columns <= 2 ? kSmallSplitBlocks : 1;
+  }
   constexpr std::int32_t buffer_bytes() const { return Numbers::buffer_bytes(dims); }
   static constexpr std::int32_t barriers() { return 0; }
   // Queries as operand A: [dims / 16][tiles][32 lanes].
@@ -48,7 +52,7 @@ struct SplitMemory {
     return (totals() + 16 * tiles * kRangeGroups * 16 + 127) / 128 * 128;
   }
   constexpr std::int32_t num_buffers() const {
-    const std::int32_t fit = (kSharedBytes - buffers()) / buffer_bytes();
+    const std::int32_t fit = ((228 << 10) / blocks - (1 << 10) - buffers()) / buffer_bytes();
     return fit < kMostBuffers ? fit : kMostBuffers;
   }
   constexpr std::int32_t bytes() const { return buffers() + num_buffers() * buffer_bytes(); }

@@ -13,7 +13,9 @@
 
 namespace quire::cuda {
 
-inline constexpr std::int32_t kMostSplitBlocks = 160;
+inline constexpr std::int32_t kMostSplitBlocks = 288;
+// Of a multiprocessor at a time, where tiles have 16 rows of no more than 128 dimensions.
+inline constexpr std::int32_t kSmallSplitBlocks = 2;
 inline constexpr std::int32_t kMostSplitRows = 64;  // of a tile
 
 // Where in the list of units a block begins, and how many it has.
@@ -41,11 +43,16 @@ struct SplitPlan {
   std::int16_t joined[kMostSplitBlocks];  // blocks that begin a tile and do not end it
   SplitStart starts[kMostSplitBlocks];
 
-  // Sequences of more than `max_rows` rows are left out. Tiles have `most_tile_rows` rows, or 16
-  // where no sequence has more. What is split fits in `workspace_bytes`.
+  // What a kernel computes at a time.
+  struct Shape {
+    std::int32_t tile_rows = 16;    // at most
+    std::int32_t blocks = 1;        // at a time
+    std::int32_t small_blocks = 1;  // the same, where no sequence has more than 16 rows
+  };
+  // Sequences of more than `max_rows` rows are left out. Tiles have 16 rows where no sequence has
+  // more. What is split fits in `workspace_bytes`.
   static SplitPlan of(const AttentionInputs& inputs, const AttentionArgs& args,
-                      std::int32_t max_rows, std::int32_t most_tile_rows, int multiprocessors,
-                      std::uint64_t workspace_bytes);
+                      std::int32_t max_rows, const Shape& shape, std::uint64_t workspace_bytes);
   constexpr std::int64_t slot_floats(std::int32_t dims) const {
     return (std::int64_t{slot_rows} * (dims + 2) + 3) / 4 * 4;  // of whole vectors
   }

@@ -88,9 +88,9 @@ struct SplitWorker {
       const std::int32_t at = static_cast<std::int32_t>(threadIdx.x) + i * 32 * kSplitWarps;
       if (at >= memory.dims / 16 * kTiles * 32) break;
       const float2(&numbers)[4] = loaded.numbers[i];
-      queries()[at] =
-          make_uint4(scaled_queries(numbers[0], scale), scaled_queries(numbers[1], scale),
-                     scaled_queries(numbers[2], scale), scaled_queries(numbers[3], scale));
+      queries()[at] = make_uint4(
+          Numbers::query_pair(numbers[0], scale), Numbers::query_pair(numbers[1], scale),
+          Numbers::query_pair(numbers[2], scale), Numbers::query_pair(numbers[3], scale));
     }
 #pragma unroll
     for (int i = 0; i < 2 * kTiles; ++i) {
@@ -117,17 +117,18 @@ struct SplitWorker {
     place.advance(warp / 2);
     place.wait_full();
     const std::byte* const keys = buffer(place.index);
+    typename Numbers::Keys reader(keys, memory.dims, warp % 2, lane);
     const uint4* a = queries() + lane;
-#pragma unroll 2
+#pragma unroll 4
     for (int step = 0; step < memory.dims / 16; ++step) {
       std::uint32_t b[4][2];
-      Numbers::load_keys(keys, memory.dims, warp % 2, step, lane, b);
+      reader.next(b);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         if (has_tile(tile)) {
           const uint4 query = a[tile * 32];
 #pragma unroll
-          for (int i = 0; i < 4; ++i) paged_mma(scores[tile][i], query, b[i][0], b[i][1]);
+          for (int i = 0; i < 4; ++i) Numbers::multiply(scores[tile][i], query, b[i][0], b[i][1]);
         }
       }
       a += kTiles * 32;
@@ -260,29 +261,33 @@ struct SplitWorker {
 #pragma unroll 1
     for (int piece = 0; piece < kRangeBuffers; ++piece) {
       ring.wait_full();
-      const std::byte* const values = buffer(ring.index);
-      const std::int32_t first_key = walk.range * kRangeKeys + piece * kBufferKeys;
+      if (has_dims) {
+        const std::int32_t before = walk.range * kRangeKeys + piece * kBufferKeys;
+        typename Numbers::template Values<kColumns> reader(buffer(ring.index), memory.dims, first,
+                                                           lane);
 #pragma unroll
-      for (int step = 0; step < kBufferKeys / 16; ++step) {
-        std::uint32_t b[2][kColumns] = {};
-        if (has_dims) {
-          const std::int32_t before = first_key + step * 16;
-          Numbers::load_values(values, memory.dims, step, first, lane, whole,
-                               make_int2(walk.tile.key_begin - before, walk.tile.key_end - before),
-                               b);
-        }
+        for (int step = 0; step < kBufferKeys / 16; ++step) {
+          std::uint32_t b[2][kColumns];
+          reader.next(b);
+          if (!whole) {
+            reader.hide(lane,
+                        make_int2(walk.tile.key_begin - before - step * 16,
+                                  walk.tile.key_end - before - step * 16),
+                        b);
+          }
 #pragma unroll
-        for (int tile = 0; tile < kTiles; ++tile) {
-          if (has_tile(tile)) {
-            const uint4 weight = a[tile * 32];
+          for (int tile = 0; tile < kTiles; ++tile) {
+            if (has_tile(tile)) {
+              const uint4 weight = a[(step * kTiles + tile) * 32];
 #pragma unroll
-            for (int c = 0; c < kColumns; ++c) {
-              paged_mma(part.sums[tile][c], weight, b[0][c], b[1][c]);
+              for (int c = 0; c < kColumns; ++c) {
+                Numbers::multiply(part.sums[tile][c], weight, b[0][c], b[1][c]);
+              }
             }
           }
         }
-        a += kTiles * 32;
       }
+      a += kBufferKeys / 16 * kTiles * 32;
       __syncwarp();
       if (lane == 0) paged_arrive(ring.empty());
       ring.advance();
@@ -370,11 +375,12 @@ struct SplitWorker {
 };
 
 template <DType kDType, int kTiles, int kColumns>
-__global__ void __launch_bounds__(kSplitThreads, 1)
+__global__ void __launch_bounds__(kSplitThreads, SplitMemory<kDType>::blocks_each(kTiles, kColumns))
     attend_split(const __grid_constant__ SplitTask task) {
   extern __shared__ __align__(128) std::byte shared[];
   let_next_start();
-  const SplitMemory<kDType> memory = {task.args.layout.head_dim, kTiles};
+  const SplitMemory<kDType> memory = {task.args.layout.head_dim, kTiles,
+                                      SplitMemory<kDType>::blocks_each(kTiles, kColumns)};
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const RingPlace ring = {.barriers = shared_address(shared),
@@ -405,7 +411,8 @@ __global__ void __launch_bounds__(kSplitThreads, 1)
 
 template <DType kDType, int kTiles, int kColumns>
 void launch_split(const Launch& launch, const SplitTask& task) {
-  const SplitMemory<kDType> memory = {task.args.layout.head_dim, kTiles};
+  const SplitMemory<kDType> memory = {task.args.layout.head_dim, kTiles,
+                                      SplitMemory<kDType>::blocks_each(kTiles, kColumns)};
   launch_with_shared(attend_split<kDType, kTiles, kColumns>,
                      dim3(static_cast<unsigned>(task.plan.blocks)), dim3(kSplitThreads),
                      memory.bytes(), launch.stream, task);

@@ -142,7 +142,8 @@ class CudaAttention : public CudaOps {
     return all;
   }
 
-  // `all_blocks`: the layer's kernel is one that takes blocks of any size.
+  // `all_blocks`: the layer's kernel is one that takes blocks of any size. Steps of one query each
+  // are what generates tokens.
   void check(const Layer& layer, const std::vector<std::int32_t>& lengths, float tolerance,
              bool all_blocks) {
     const Floats expected = attend(cpu, layer, lengths, {});
@@ -151,7 +152,8 @@ class CudaAttention : public CudaOps {
     for (std::size_t i = 0; i < first.size(); ++i) {
       ASSERT_NEAR(first[i], expected[i], tolerance) << "number " << i;
     }
-    std::vector<Setting> settings = {{16, 1000, false}, {16, 97, true}, {32, 61, true}};
+    std::vector<Setting> settings = {
+        {16, 1000, false}, {16, 97, true}, {32, 61, true}, {16, 1, true}};
     if (all_blocks) settings.insert(settings.end(), {{1, 300, true}, {24, 29, false}});
     for (const Setting& setting : settings) {
       const Floats other = attend(gpu, layer, lengths, setting);
@@ -211,8 +213,9 @@ TEST_F(CudaAttention, OfHeadsOfAnySize) {
 }
 
 TEST_F(CudaAttention, OfEveryTypeOfCache) {
+  check({.heads = 8, .kv_heads = 2, .head_dim = 64, .dtype = DType::kF32}, {300, 1, 40}, kExact,
+        true);
   for (const DType dtype : {DType::kF32, DType::kF8E4M3, DType::kI8}) {
-    check({.heads = 8, .kv_heads = 2, .head_dim = 64, .dtype = dtype}, {300, 1, 40}, kExact, true);
     check({.heads = 4,
            .kv_heads = 1,
            .head_dim = 48,
@@ -227,22 +230,43 @@ TEST_F(CudaAttention, OfEveryTypeOfCache) {
   }
 }
 
+TEST_F(CudaAttention, OfCodesWithTensorCores) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kI8}) {
+    check({.heads = 8, .kv_heads = 2, .head_dim = 128, .dtype = dtype}, {530, 1, 40}, kRounded,
+          false);
+    check({.heads = 4, .kv_heads = 4, .head_dim = 64, .dtype = dtype, .window = 50}, {270, 16},
+          kRounded, false);
+    check({.heads = 20, .kv_heads = 1, .head_dim = 80, .dtype = dtype, .chunk = 128, .sinks = true},
+          {140, 30}, kRounded, false);
+    check({.heads = 2,
+           .kv_heads = 1,
+           .head_dim = 256,
+           .dtype = dtype,
+           .soft_cap = 20.0F,
+           .alibi = true},
+          {70, 20}, kRounded, false);
+  }
+}
+
 TEST_F(CudaAttention, OfLatents) {
   check({.heads = 6, .kv_heads = 1, .head_dim = 48, .latent_dims = 40}, {140, 30}, kRounded, true);
   check({.heads = 16, .kv_heads = 1, .head_dim = 576, .latent_dims = 512}, {300, 1, 20}, kRounded,
         true);
   check({.heads = 96, .kv_heads = 1, .head_dim = 576, .latent_dims = 512}, {40, 10}, kRounded,
         true);
+  check({.heads = 5, .kv_heads = 1, .head_dim = 576, .latent_dims = 512}, {530, 30}, kRounded,
+        true);
 }
 
-// A token that is not finite reaches those after it alone; but for paged_attention(), where weights
-// of zero meet the values of later tokens of the same step, and earlier tokens are not finite then.
+// A token that is not finite reaches those after it alone; but for paged_attention() of bfloat16
+// and FP8, where weights of zero meet the values of later tokens of the same step, and earlier
+// tokens are not finite then.
 TEST_F(CudaAttention, LeavesEarlierTokensFinite) {
   const std::int32_t length = 100;
   const std::int32_t spoiled = 70;
   for (const std::int32_t latent_dims : {0, 40, 512}) {
     for (const DType dtype : {DType::kBF16, DType::kF32, DType::kF8E4M3, DType::kI8}) {
-      if (dtype == DType::kBF16 && latent_dims == 0) continue;
+      if ((dtype == DType::kBF16 || dtype == DType::kF8E4M3) && latent_dims == 0) continue;
       const std::int32_t head_dim = latent_dims == 512 ? 576 : 64;
       const KvLayout layout = {.dtype = dtype, .head_dim = head_dim, .latent_dims = latent_dims};
       RopeAndCacheArgs cached = {.num_tokens = length, .num_heads = 2, .layout = layout};
