@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::int32_t kMostLatentRows = 32;  // of a tile
 // Registers of a thread, by what it does; a block has 512 for the four warpgroups' threads.
-constexpr int kCopyRegisters = 40;
-constexpr int kScoreRegisters = 88;
-constexpr int kValueRegisters = 192;
+constexpr int kCopyRegisters = 32;
+constexpr int kScoreRegisters = 128;
+constexpr int kValueRegisters = 176;
 
 template <int kTiles, bool kWholeBlocks>
 __global__ void __launch_bounds__(kLatentThreads, 1)
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kLatentThreads, 1)
       copier.copy_whole_blocks();
     }
   } else if (warp < kCopyWarps + kScoreWarps) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kScoreRegisters));
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kScoreRegisters));
     LatentScorer<kTiles> scorer = {
         task, shared, shared.key_ring(), shared.weight_ring(), warp - kCopyWarps, lane};
     scorer.run();

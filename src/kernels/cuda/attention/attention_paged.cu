@@ -23,11 +23,11 @@ void paged_attention(const Launch& launch, const AttentionInputs& inputs,
   // Codes of a byte become operands in split_attention() alone.
   const bool is_wide = args.layout.dtype == DType::kBF16 && wide_attention_applies(args);
   const std::int32_t most_split_rows = is_wide ? kMostSplitRows : INT32_MAX;
+  const bool is_small = args.layout.dtype != DType::kBF16 && args.layout.head_dim <= 128;
   const SplitPlan::Shape shape = {
       .tile_rows = kMostSplitRows,
       .blocks = launch.multiprocessors,
-      .small_blocks =
-          launch.multiprocessors * (args.layout.head_dim <= 128 ? kSmallSplitBlocks : 1)};
+      .small_blocks = launch.multiprocessors * (is_small ? kSmallSplitBlocks : 1)};
   split_attention(launch, inputs, args,
                   SplitPlan::of(inputs, args, most_split_rows, shape, launch.workspace_bytes));
   if (is_wide) wide_attention(launch, inputs, args, most_split_rows);

@@ -36,7 +36,7 @@ struct SplitMemory {
 
   // Where there is room, two blocks at a time do not wait for the same.
   static constexpr int blocks_each(int tiles, int columns) {
-    return tiles == 1 && columns <= 2 ? kSmallSplitBlocks : 1;
+    return tiles == 1 && columns <= 2 && Numbers::kPairBytes == 2 ? kSmallSplitBlocks : 1;
   }
   constexpr std::int32_t buffer_bytes() const { return Numbers::buffer_bytes(dims); }
   static constexpr std::int32_t barriers() { return 0; }

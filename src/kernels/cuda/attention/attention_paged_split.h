@@ -14,7 +14,8 @@
 namespace quire::cuda {
 
 inline constexpr std::int32_t kMostSplitBlocks = 288;
-// Of a multiprocessor at a time, where tiles have 16 rows of no more than 128 dimensions.
+// Of a multiprocessor at a time, where tiles have 16 rows of no more than 128 dimensions, and the
+// cache has codes of a byte.
 inline constexpr std::int32_t kSmallSplitBlocks = 2;
 inline constexpr std::int32_t kMostSplitRows = 64;  // of a tile
 

@@ -55,7 +55,7 @@ struct SplitWorker {
     return shared + memory.buffers() + index * memory.buffer_bytes();
   }
 
-  // What the thread loads of a tile's queries; rows that it has not are zero.
+  // What the thread loads of a tile's queries: anything where it has no such row.
   __device__ void load_queries(const SplitWalk& of, Queries& to) const {
     const AttentionArgs& args = task.args;
     const std::int32_t head_dim = args.layout.head_dim;
@@ -66,15 +66,16 @@ struct SplitWorker {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const std::int32_t row = at / 32 % kTiles * 16 + at % 32 / 4 + 8 * half;
+        // Loads are not a matter of what there is, so that they are on their way together.
         const bool is_there = row < of.tile.num_rows && dim < head_dim;
-        const std::int32_t tile_row = of.tile.first_row + row;
+        const std::int32_t tile_row = of.tile.first_row + (is_there ? row : 0);
         const float* const from =
             args.q + std::int64_t{of.rows.query_begin + tile_row / task.group} * args.q_stride +
-            std::int64_t{of.kv_head * task.group + tile_row % task.group} * head_dim + dim;
+            std::int64_t{of.kv_head * task.group + tile_row % task.group} * head_dim +
+            (is_there ? dim : 0);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
-          to.numbers[i][half + 2 * j] =
-              is_there ? make_float2(from[8 * j], from[8 * j + 1]) : make_float2(0.0F, 0.0F);
+          to.numbers[i][half + 2 * j] = make_float2(from[8 * j], from[8 * j + 1]);
         }
       }
     }
@@ -87,10 +88,12 @@ struct SplitWorker {
     for (int i = 0; i < kOperands; ++i) {
       const std::int32_t at = static_cast<std::int32_t>(threadIdx.x) + i * 32 * kSplitWarps;
       if (at >= memory.dims / 16 * kTiles * 32) break;
-      const float2(&numbers)[4] = loaded.numbers[i];
-      queries()[at] = make_uint4(
-          Numbers::query_pair(numbers[0], scale), Numbers::query_pair(numbers[1], scale),
-          Numbers::query_pair(numbers[2], scale), Numbers::query_pair(numbers[3], scale));
+      const std::int32_t row = at / 32 % kTiles * 16 + at % 32 / 4;
+      const auto pair = [&](int j) {
+        const std::uint32_t words = Numbers::query_pair(loaded.numbers[i][j], scale);
+        return row + j % 2 * 8 < walk.tile.num_rows ? words : 0U;
+      };
+      queries()[at] = make_uint4(pair(0), pair(1), pair(2), pair(3));
     }
 #pragma unroll
     for (int i = 0; i < 2 * kTiles; ++i) {
@@ -181,9 +184,13 @@ struct SplitWorker {
       });
     }
     if (!walk.tile.sees_all_of(walk.range)) {
+      std::int32_t first[kTiles][2];
+#pragma unroll
+      for (int i = 0; i < 2 * kTiles; ++i) {
+        first[i / 2][i % 2] = first_visible_key(args, positions[i / 2][i % 2]);
+      }
       for_each_score(scores, [&](float& score, int tile, int half, std::int32_t key) {
-        const std::int32_t position = positions[tile][half];
-        if (key > position || key < first_visible_key(args, position)) score = -INFINITY;
+        if (key > positions[tile][half] || key < first[tile][half]) score = -INFINITY;
       });
     }
   }

@@ -42,28 +42,42 @@ struct LatentScorer {
     return (walk.tile.first_row + row) / task.group;
   }
 
-  // Where a row's numbers begin; null: there is no such row.
+  // Where a row's numbers begin; a row that there is not is read as the first.
   __device__ const float* query_at(std::int32_t row) const {
-    if (row >= walk.tile.num_rows) return nullptr;
-    return task.args.q + std::int64_t{walk.rows.query_begin + query_of(row)} * task.args.q_stride +
-           std::int64_t{head_of(row)} * kLatentKeyDims + lane % 4 * 2;
+    const std::int32_t known = row < walk.tile.num_rows ? row : 0;
+    return task.args.q +
+           std::int64_t{walk.rows.query_begin + query_of(known)} * task.args.q_stride +
+           std::int64_t{head_of(known)} * kLatentKeyDims + lane % 4 * 2;
   }
 
   // All have done with the queries before: they have met since.
   __device__ void load_queries() const {
-    const float scale = task.args.scale * kLog2E;
     const int tile = warp % kTiles;
-    const float* const low = query_at(16 * tile + lane / 4);
-    const float* const high = query_at(16 * tile + lane / 4 + 8);
-    const auto words = [&](const float* from, int dim) -> std::uint32_t {
-      return from == nullptr ? 0 : scaled_queries(make_float2(from[dim], from[dim + 1]), scale);
-    };
-#pragma unroll 3
-    for (int i = 0; i < kLatentSteps * kTiles / kScoreWarps; ++i) {
-      const int step = (warp + i * kScoreWarps) / kTiles;
-      shared.queries[step][tile][lane] =
-          make_uint4(words(low, 16 * step), words(high, 16 * step), words(low, 16 * step + 8),
-                     words(high, 16 * step + 8));
+    const int row = 16 * tile + lane / 4;
+    const float* const from[2] = {query_at(row), query_at(row + 8)};
+    const float scale = task.args.scale * kLog2E;
+    // Loads are not a matter of which rows there are, so that they are on their way together.
+    const float scales[2] = {row < walk.tile.num_rows ? scale : 0.0F,
+                             row + 8 < walk.tile.num_rows ? scale : 0.0F};
+    constexpr int kAtOnce = 3;
+    for (int i = 0; i < kLatentSteps * kTiles / kScoreWarps; i += kAtOnce) {
+      float2 numbers[kAtOnce][4];
+#pragma unroll
+      for (int j = 0; j < kAtOnce * 4; ++j) {
+        const int step = (warp + (i + j / 4) * kScoreWarps) / kTiles;
+        const float* const at = from[j % 2] + 16 * step + j / 2 % 2 * 8;
+        numbers[j / 4][j % 4] = make_float2(at[0], at[1]);
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const float2(&n)[4] = numbers[j];
+        const auto pair = [&](int k) {
+          const std::uint32_t words = scaled_queries(n[k], scales[k % 2]);
+          return scales[k % 2] == 0.0F ? 0U : words;
+        };
+        shared.queries[(warp + (i + j) * kScoreWarps) / kTiles][tile][lane] =
+            make_uint4(pair(0), pair(1), pair(2), pair(3));
+      }
     }
     meet();
   }
@@ -87,13 +101,15 @@ struct LatentScorer {
     const auto check = [&](std::uint32_t pair, __nv_bfloat162& into) {
       into = __hfma2(*reinterpret_cast<const __nv_bfloat162*>(&pair), zero, into);
     };
-    // Operands are loaded some steps ahead of their products.
-    constexpr int kAhead = 3;
+    // Operands are loaded two steps ahead of their products, which a barrier of the warp keeps a
+    // compiler from putting off.
+    constexpr int kSets = 3;
+    static_assert(kLatentSteps % kSets == 0);
     struct Operands {
       std::uint32_t x[2];
       std::uint32_t y[2];
       uint4 queries[kTiles];
-    } ahead[kAhead];
+    } sets[kSets];
     const auto load = [&](int step, Operands& to) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -105,25 +121,32 @@ struct LatentScorer {
         to.queries[tile] = shared.queries[step][tile][lane];
       }
     };
+    load(0, sets[0]);
+    load(1, sets[1]);
+#pragma unroll 1
+    for (int first_step = 0; first_step < kLatentSteps; first_step += kSets) {
 #pragma unroll
-    for (int step = 0; step < kAhead; ++step) load(step, ahead[step]);
+      for (int i = 0; i < kSets; ++i) {
+        load(min(first_step + i + kSets - 1, kLatentSteps - 1), sets[(i + kSets - 1) % kSets]);
+        __syncwarp();
+        const Operands& now = sets[i];
+        std::uint32_t low[2];
+        std::uint32_t high[2];
 #pragma unroll
-    for (int step = 0; step < kLatentSteps; ++step) {
-      const Operands now = ahead[step % kAhead];
-      if (step + kAhead < kLatentSteps) load(step + kAhead, ahead[step % kAhead]);
-      std::uint32_t low[2];
-      std::uint32_t high[2];
+        for (int j = 0; j < 2; ++j) {
+          low[j] = flip == 0 ? now.x[j] : now.y[j];
+          high[j] = flip == 0 ? now.y[j] : now.x[j];
+        }
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        check(now.x[i], spoiled[0]);
-        check(now.y[i], spoiled[1]);
-        low[i] = flip == 0 ? now.x[i] : now.y[i];
-        high[i] = flip == 0 ? now.y[i] : now.x[i];
-      }
+        for (int tile = 0; tile < kTiles; ++tile) {
+          paged_mma(scores[tile][0], now.queries[tile], low[0], low[1]);
+          paged_mma(scores[tile][1], now.queries[tile], high[0], high[1]);
+        }
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        paged_mma(scores[tile][0], now.queries[tile], low[0], low[1]);
-        paged_mma(scores[tile][1], now.queries[tile], high[0], high[1]);
+        for (int j = 0; j < 2; ++j) {
+          check(now.x[j], spoiled[0]);
+          check(now.y[j], spoiled[1]);
+        }
       }
     }
     const auto is_spoiled = [](const __nv_bfloat162& found) {
