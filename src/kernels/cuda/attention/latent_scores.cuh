@@ -94,22 +94,24 @@ struct LatentScorer {
     // two the other way round.
     const int first = lane / 8 * 4 + lane / 4 % 2;
     auto* const buffer = reinterpret_cast<std::uint32_t*>(shared.keys[place.index]);
-    const std::uint32_t* const x = buffer + t * kBufferKeys16 + (first ^ flip);
-    const std::uint32_t* const y = buffer + t * kBufferKeys16 + (first ^ flip ^ 2);
+    const std::uint32_t* x = buffer + t * kBufferKeys16 + (first ^ flip);
+    const std::uint32_t* y = buffer + t * kBufferKeys16 + (first ^ flip ^ 2);
     const __nv_bfloat162 zero = __float2bfloat162_rn(0.0F);
     __nv_bfloat162 spoiled[2] = {zero, zero};
     const auto check = [&](std::uint32_t pair, __nv_bfloat162& into) {
       into = __hfma2(*reinterpret_cast<const __nv_bfloat162*>(&pair), zero, into);
     };
-    // Operands are loaded two steps ahead of their products, which a barrier of the warp keeps a
-    // compiler from putting off.
-    constexpr int kSets = 3;
+    // Operands are loaded three steps ahead of their products, which a barrier of the warp keeps a
+    // compiler from putting off. Behind those of the last step lies other shared memory, which is
+    // not used.
+    constexpr int kSets = 4;
     static_assert(kLatentSteps % kSets == 0);
     struct Operands {
       std::uint32_t x[2];
       std::uint32_t y[2];
       uint4 queries[kTiles];
     } sets[kSets];
+    const uint4* queries = &shared.queries[0][0][lane];
     const auto load = [&](int step, Operands& to) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -118,16 +120,16 @@ struct LatentScorer {
       }
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        to.queries[tile] = shared.queries[step][tile][lane];
+        to.queries[tile] = queries[(step * kTiles + tile) * 32];
       }
     };
-    load(0, sets[0]);
-    load(1, sets[1]);
+#pragma unroll
+    for (int i = 0; i < kSets - 1; ++i) load(i, sets[i]);
 #pragma unroll 1
-    for (int first_step = 0; first_step < kLatentSteps; first_step += kSets) {
+    for (int step = 0; step < kLatentSteps; step += kSets) {
 #pragma unroll
       for (int i = 0; i < kSets; ++i) {
-        load(min(first_step + i + kSets - 1, kLatentSteps - 1), sets[(i + kSets - 1) % kSets]);
+        load(i + kSets - 1, sets[(i + kSets - 1) % kSets]);
         __syncwarp();
         const Operands& now = sets[i];
         std::uint32_t low[2];
@@ -148,6 +150,9 @@ struct LatentScorer {
           check(now.y[j], spoiled[1]);
         }
       }
+      x += kSets * 8 * kBufferKeys16;
+      y += kSets * 8 * kBufferKeys16;
+      queries += kSets * kTiles * 32;
     }
     const auto is_spoiled = [](const __nv_bfloat162& found) {
       return (*reinterpret_cast<const std::uint32_t*>(&found) & 0x7FFF7FFFU) != 0;
