@@ -88,6 +88,7 @@ Status InProcessExecutor::update_weights(const std::vector<TensorInfo>& tensors)
   }
   QUIRE_ASSIGN_OR_RETURN(auto updated, updater_->update(*model_, tensors));
   *model_ = std::move(*updated);
+  runner_->model_changed();
   return {};
 }
 

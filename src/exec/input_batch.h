@@ -67,6 +67,7 @@ class InputBatch {
   const BlockId* const* block_tables(std::size_t page = 0) const {
     return pages_[page].block_tables.data();
   }
+  bool keeps_states(std::size_t page) const { return pages_[page].state; }
   // Of a page with states.
   std::span<const StateRun> state_runs(std::size_t page) const { return pages_[page].state_runs; }
   // Tokens whose keys and values another path of drafts needs in a block of its own, too: their

@@ -167,6 +167,7 @@ ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerCo
   plan_heads(kv_slot_bytes(model.spec(), config, paging));
   if (paging.pages_per_block() > 1) {
     page_tables_.resize(static_cast<std::size_t>(paging.pages_per_block()));
+    host_tables_.reserve(page_tables_.size());
     layer_tables_.resize(places_.size());
   }
   row_indices_.reserve(
@@ -231,7 +232,13 @@ Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& resu
   for (const BlockCopy& copy : step.block_copies) {
     kv_.copy_page(*ops_, copy.source, copy.destination);
   }
-  for (const auto& plan : attention_plans_) plan->build(batch_.attention_batch());
+  AttentionBatch attention = batch_.attention_batch();
+  host_tables_.clear();
+  for (std::size_t page = 0; page < page_tables_.size(); ++page) {
+    if (!batch_.keeps_states(page)) host_tables_.push_back(batch_.block_tables(page));
+  }
+  attention.layer_tables = host_tables_;
+  for (const auto& plan : attention_plans_) plan->build(attention);
   tokens_ = {.num_tokens = batch_.num_tokens(),
              .token_ids = ops_->stage(batch_.token_ids()),
              .positions = ops_->stage(batch_.positions()),
@@ -285,13 +292,47 @@ ForwardContext ModelRunner::context() {
 Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(prepare(step, result));
   if (batch_.num_tokens() == 0) return {};
+  const auto sampled = rows_at_once<InputBatch::SampleRow>(batch_.sample_rows());
+  if (batch_.prompt_rows().empty() && batch_.pool_rows().empty()) {
+    compute(sampled);
+    return pooler_.give(step, result);
+  }
   ForwardContext ctx = context();
   model_.forward(ctx, hidden_);
   QUIRE_RETURN_IF_ERROR(score_prompts(ctx, result));
   QUIRE_RETURN_IF_ERROR(pool_prompts(ctx));
   QUIRE_RETURN_IF_ERROR(pooler_.give(step, result));
-  compute_logits(ctx, rows_at_once<InputBatch::SampleRow>(batch_.sample_rows()));
+  compute_logits(ctx, sampled);
   return {};
+}
+
+void ModelRunner::compute(std::span<const InputBatch::SampleRow> rows) {
+  const std::int64_t* const staged = staged_rows(rows);
+  ForwardContext ctx = context();
+  ops_->run_piece(piece_key(ctx, staged), attention_plans_, [&] {
+    model_.forward(ctx, hidden_);
+    if (!row_indices_.empty()) compute_logits(ctx, staged);
+  });
+}
+
+// All that may be another in another step. What the context and its parts have more than this would
+// not compile.
+const PieceKey& ModelRunner::piece_key(const ForwardContext& ctx, const std::int64_t* rows) {
+  PieceKey& key = piece_key_;
+  key.clear();
+  key.add(model_version_, row_indices_.size(), rows);
+  const auto& [ops, arena, tokens, attention_plan, kv_layout, kv_layers, layer_tables, layer_heads,
+               per_layer_inputs, streams, inner_states, states, state_size, pairs, joined,
+               activation_mode] = ctx;
+  const auto& [num_tokens, token_ids, positions, slot_mapping, num_repeated, repeated_rows,
+               repeated_slots] = tokens;
+  key.add(num_tokens, token_ids, positions, slot_mapping, num_repeated, repeated_rows,
+          repeated_slots, states, state_size, pairs, inner_states.bytes);
+  for (const LayerTables& tables : page_tables_) {
+    const auto& [slots, block_tables, repeated, runs, num_runs] = tables;
+    key.add(slots, block_tables, repeated, runs, num_runs);
+  }
+  return key;
 }
 
 Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& result) {

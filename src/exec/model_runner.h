@@ -104,6 +104,9 @@ class ModelRunner {
   // Touches all memory, so that no step pays for a first use.
   void prefault();
 
+  // The model's weights lie elsewhere from now on; no step is in flight.
+  void model_changed() { ++model_version_; }
+
   // Bytes of one block of the KV cache, in all layers; and of one page.
   static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
   static std::uint64_t kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
@@ -120,14 +123,17 @@ class ModelRunner {
   void stage_layer_tables();
   Status stage_states();
   ForwardContext context();
+  // All that a step's layers compute, and the logits of `rows`, in one piece.
+  void compute(std::span<const InputBatch::SampleRow> rows);
+  const PieceKey& piece_key(const ForwardContext& ctx, const std::int64_t* rows);
   // The logits of at most rows_at_once() rows of the step, into logits_.
   template <typename Row>
   void compute_logits(ForwardContext& ctx, std::span<const Row> rows) {
-    if (rows.empty()) return;
-    row_indices_.clear();
-    for (const Row& row : rows) row_indices_.push_back(row.row);
-    model_.logits(ctx, hidden_, staged_row_indices(), std::ssize(row_indices_), normed_, logits_,
-                  best_);
+    if (!rows.empty()) compute_logits(ctx, staged_rows(rows));
+  }
+  // `rows`: of row_indices_, staged.
+  void compute_logits(ForwardContext& ctx, const std::int64_t* rows) {
+    model_.logits(ctx, hidden_, rows, std::ssize(row_indices_), normed_, logits_, best_);
   }
   template <typename Row>
   std::span<const Row> rows_at_once(std::span<const Row> rows) const {
@@ -138,6 +144,12 @@ class ModelRunner {
   Status give_back_states(ModelRunnerOutput& result);
   void map_tokens(ModelRunnerOutput& result) const;
 
+  template <typename Row>
+  const std::int64_t* staged_rows(std::span<const Row> rows) {
+    row_indices_.clear();
+    for (const Row& row : rows) row_indices_.push_back(row.row);
+    return staged_row_indices();
+  }
   const std::int64_t* staged_row_indices() {
     return ops_->stage(std::span<const std::int64_t>(row_indices_));
   }
@@ -153,6 +165,7 @@ class ModelRunner {
   std::vector<std::byte*> kv_layers_;  // of each layer
   // Of each page of a block and of each layer, where they are not the same of all; staged.
   std::vector<LayerTables> page_tables_;
+  std::vector<const BlockId* const*> host_tables_;  // of pages that attention reads
   std::vector<LayerTables> layer_tables_;
   Buffer memory_;
   InputBatch batch_;
@@ -168,6 +181,8 @@ class ModelRunner {
   std::vector<std::int64_t> pairs_;  // ForwardContext::pairs
   const std::int64_t* staged_pairs_ = nullptr;
   std::vector<std::int64_t> row_indices_;  // whose logits or final states are computed
+  std::int64_t model_version_ = 0;
+  PieceKey piece_key_;
 
   // Parts of `memory_`.
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]

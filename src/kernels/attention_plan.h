@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/ids.h"
@@ -16,6 +17,8 @@ struct AttentionBatch {
   const std::int32_t* seq_lens = nullptr;         // [num_seqs]: keys, those of this step included
   const BlockId* const* block_tables = nullptr;   // [num_seqs]: block ids of each sequence
   std::int32_t block_size = 0;  // in tokens; 0: no blocks are looked for that sequences share
+  // Tables that layers have in place of these (AttentionArgs::block_tables).
+  std::span<const BlockId* const* const> layer_tables = {};
 };
 
 // A unit of work: queries [query_begin, query_end) (rows of the step) of one sequence, for the

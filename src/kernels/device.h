@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@
 #include "kernels/attention_plan.h"
 #include "kernels/op_args.h"
 #include "kernels/packed_weight.h"
+#include "kernels/piece_key.h"
 #include "kernels/sampling_args.h"
 #include "kernels/sizing.h"
 #include "kernels/state_runs.h"
@@ -76,6 +78,17 @@ class OpStream {
   // Waits until all ops are done. An error of one of them comes here, and nothing that they should
   // have written can be counted on then.
   virtual Status synchronize() = 0;
+
+  // Calls `ops`, which calls ops of this stream and does nothing else: what they need is staged,
+  // and what they give is not looked at. A device may keep what became of the calls, and repeat
+  // that instead of calling `ops` where `key` and what `plans` were built for are the same once
+  // more: `key` has all numbers and addresses by which the calls may differ from others, `plans`
+  // all that attention() is given. What lies at these addresses is read anew each time.
+  virtual void run_piece(const PieceKey& /*key*/,
+                         std::span<const std::unique_ptr<PlannedAttention>> /*plans*/,
+                         const std::function<void()>& ops) {
+    ops();
+  }
 
   // A place for plans of steps of at most `max_tokens` tokens.
   virtual std::unique_ptr<PlannedAttention> plan_attention(std::int64_t max_tokens,

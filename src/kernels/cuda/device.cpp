@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/errors.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/piece_graphs.h"
 #include "kernels/cuda/products/products.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda_device.h"
@@ -139,7 +140,8 @@ Result<CudaDeviceInfo> find_cuda_device(int index) {
 
 StreamMemory cuda_stream_memory(const StreamLimits& limits, int multiprocessors,
                                 int num_host_threads) {
-  return {.workspace = cuda::workspace_bytes(limits, multiprocessors) + cuda::staged_bytes(limits),
+  return {.workspace = cuda::workspace_bytes(limits, multiprocessors) + cuda::staged_bytes(limits) +
+                       cuda::PieceGraphs::bytes(),
           .sampling =
               SamplingScratch::bytes(limits.vocab_size, limits.max_sampled_rows, num_host_threads)};
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/attention/attention.h"
 #include "kernels/cuda/errors.h"
+#include "kernels/cuda/piece_graphs.h"
 #include "kernels/cuda/planned_attention.h"
 #include "kernels/cuda/products/products.h"
 #include "kernels/cuda/rows/rows.h"
@@ -19,14 +20,17 @@
 namespace quire::cuda {
 namespace {
 
+constexpr Stage kWaitStage = {StageKind::kKernel, "wait for the GPU"};
+
 class CudaStream final : public OpStream {
  public:
   CudaStream(const StreamHost& host, CUstream_st* stream, Buffer workspace, Transfers transfers,
-             const StreamLimits& limits)
+             GraphMode graph_mode, const StreamLimits& limits)
       : host_(host),
         stream_(stream),
         workspace_(std::move(workspace)),
         transfers_(std::move(transfers)),
+        graphs_(stream, graph_mode),
         sampling_(
             transfers_, [this] { return launch(); }, *host.threads, *host.table, limits) {}
   ~CudaStream() override {
@@ -48,7 +52,10 @@ class CudaStream final : public OpStream {
     transfers_.copy(from, bytes, to);
   }
   Status synchronize() override {
-    QUIRE_RETURN_IF_ERROR(transfers_.synchronize());
+    {
+      const ScopedSpan span(spans(), kWaitStage);
+      QUIRE_RETURN_IF_ERROR(transfers_.synchronize());
+    }
     // Both look at what was downloaded, which is forgotten then.
     Status status = sampling_.finish();
     transfers_.finish_downloads();
@@ -57,7 +64,20 @@ class CudaStream final : public OpStream {
 
   std::unique_ptr<PlannedAttention> plan_attention(std::int64_t /*max_tokens*/,
                                                    const AttentionHeads& /*heads*/) override {
-    return std::make_unique<CudaPlannedAttention>(transfers_);
+    return std::make_unique<CudaPlannedAttention>(transfers_, host_.multiprocessors,
+                                                  workspace_.size());
+  }
+
+  void run_piece(const PieceKey& key, std::span<const std::unique_ptr<PlannedAttention>> plans,
+                 const std::function<void()>& ops) override {
+    // Times are those of single ops.
+    if (spans() != nullptr) return ops();
+    piece_key_ = key;
+    for (const auto& plan : plans) {
+      static_cast<const CudaPlannedAttention&>(*plan).add_to(piece_key_);
+    }
+    (void)launch();
+    transfers_.keep_error(graphs_.run(piece_key_.words(), ops));
   }
 
   void matmul(const float* x, std::int64_t x_stride, std::int64_t rows, ActivationMode mode,
@@ -92,8 +112,9 @@ class CudaStream final : public OpStream {
     cuda::rope_and_cache(launch(), heads);
   }
   void attention(const PlannedAttention& plan, const AttentionArgs& args) override {
-    const auto inputs = static_cast<const CudaPlannedAttention&>(plan).inputs(args);
-    cuda::attention(launch(), inputs, args);
+    const auto layer = static_cast<const CudaPlannedAttention&>(plan).layer(args);
+    if (graphs_.recording() && !layer.repeats) graphs_.refuse();
+    cuda::attention(launch(), layer.inputs, args, layer.split);
   }
   void embedding(const PackedWeight& table, const TokenId* token_ids, std::int64_t num_tokens,
                  float* out) override {
@@ -186,7 +207,11 @@ class CudaStream final : public OpStream {
  private:
   // What was staged before an op is on its way before it.
   Launch launch() {
-    transfers_.enqueue_staged();
+    if (!graphs_.recording()) {
+      transfers_.enqueue_staged();
+    } else if (transfers_.has_staged()) {
+      graphs_.refuse();  // only the host knows what is to be copied next time
+    }
     host_.progress->fetch_add(1, std::memory_order_relaxed);
     return {.stream = stream_,
             .multiprocessors = host_.multiprocessors,
@@ -206,6 +231,8 @@ class CudaStream final : public OpStream {
   CUstream_st* stream_;
   Buffer workspace_;
   Transfers transfers_;
+  PieceGraphs graphs_;
+  PieceKey piece_key_;
   TokenSampling sampling_;
 };
 
@@ -232,6 +259,7 @@ Result<std::unique_ptr<OpStream>> make_stream(const StreamHost& host, DeviceMemo
                     limits.experts.num_experts, kMostRoutedExperts),
         "use --device cpu");
   }
+  QUIRE_ASSIGN_OR_RETURN(const GraphMode graphs, graph_mode());
   QUIRE_ASSIGN_OR_RETURN(Buffer workspace,
                          memory.allocate(workspace_bytes(limits, host.multiprocessors)));
   QUIRE_RETURN_IF_ERROR(to_status(cudaSetDevice(host.device_index), "use the GPU"));
@@ -243,8 +271,8 @@ Result<std::unique_ptr<OpStream>> make_stream(const StreamHost& host, DeviceMemo
     (void)cudaStreamDestroy(stream);
     return transfers.status();
   }
-  return std::unique_ptr<OpStream>(std::make_unique<CudaStream>(host, stream, std::move(workspace),
-                                                                std::move(*transfers), limits));
+  return std::unique_ptr<OpStream>(std::make_unique<CudaStream>(
+      host, stream, std::move(workspace), std::move(*transfers), graphs, limits));
 }
 
 }  // namespace quire::cuda

@@ -78,24 +78,24 @@ void Transfers::begin_step() {
   down_.clear();
 }
 
-void Transfers::keep_error(int error, const char* doing) {
-  if (error_.ok()) error_ = to_status(static_cast<cudaError_t>(error), doing);
+void Transfers::keep(int error, const char* doing) {
+  keep_error(to_status(static_cast<cudaError_t>(error), doing));
 }
 
 void Transfers::enqueue_staged() {
   up_.for_each_new([&](const PinnedPieces::Place& place, std::uint64_t bytes) {
-    keep_error(cudaMemcpyAsync(place.device, place.host, bytes, cudaMemcpyHostToDevice, stream_),
-               "copy a step's inputs to the GPU");
+    keep(cudaMemcpyAsync(place.device, place.host, bytes, cudaMemcpyHostToDevice, stream_),
+         "copy a step's inputs to the GPU");
   });
 }
 
 void Transfers::enqueue_download(const std::byte* from, std::uint64_t bytes, std::byte* to) {
-  keep_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
-             "copy results from the GPU");
+  keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
+       "copy results from the GPU");
 }
 
 void Transfers::copy(const std::byte* from, std::uint64_t bytes, std::byte* to) {
-  keep_error(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "compute a step");
+  keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "compute a step");
 }
 
 const std::byte* Transfers::download(const std::byte* from, std::uint64_t bytes) {
@@ -131,8 +131,8 @@ void Transfers::finish_downloads() {
 }
 
 Status Transfers::synchronize() {
-  keep_error(cudaGetLastError(), "compute a step");
-  keep_error(cudaStreamSynchronize(stream_), "compute a step");
+  keep(cudaGetLastError(), "compute a step");
+  keep(cudaStreamSynchronize(stream_), "compute a step");
   return std::exchange(error_, Status());
 }
 

@@ -2,9 +2,11 @@
 // the host's code, and several small ones to the GPU are one.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -33,6 +35,10 @@ class PinnedPieces {
   Place take(std::uint64_t bytes);
   // All places are free again.
   void clear();
+  bool has_new() const {
+    return std::ranges::any_of(pieces_,
+                               [](const Piece& piece) { return piece.copied < piece.used; });
+  }
   // What has been taken since the last call and is to be copied to the device.
   template <typename F>
   void for_each_new(const F& copy) {
@@ -71,6 +77,8 @@ class Transfers {
   void begin_step();
   // The host writes to `host`; what follows in the stream sees that at `device`.
   PinnedPieces::Place stage(std::uint64_t bytes) { return up_.take(bytes); }
+  // Whether something was staged that is not on its way.
+  bool has_staged() const { return up_.has_new(); }
   // Before a kernel is enqueued that may read what was staged.
   void enqueue_staged();
   // Between two places of the GPU.
@@ -84,6 +92,10 @@ class Transfers {
   void download_to(const std::byte* from, std::span<std::byte> to);
   // The stream is synchronized: writes what download_to() has asked for, and forgets all downloads.
   void finish_downloads();
+  // synchronize() gives it, unless there is an earlier one.
+  void keep_error(Status error) {
+    if (error_.ok()) error_ = std::move(error);
+  }
   // Waits until all copies and ops are done: the first error of any since the last call, launches
   // among them. Downloads stay.
   Status synchronize();
@@ -97,7 +109,7 @@ class Transfers {
   Transfers(CUstream_st* stream, PinnedPieces up, PinnedPieces down)
       : stream_(stream), up_(std::move(up)), down_(std::move(down)) {}
   void enqueue_download(const std::byte* from, std::uint64_t bytes, std::byte* to);
-  void keep_error(int error, const char* doing);
+  void keep(int error, const char* doing);
 
   CUstream_st* stream_;
   PinnedPieces up_;

@@ -13,10 +13,23 @@ std::uint64_t attention_workspace_bytes(const StreamLimits& limits, int multipro
                    paged_attention_workspace_bytes(limits, multiprocessors)});
 }
 
-void attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args) {
+std::optional<SplitShape> split_shape(const AttentionArgs& args, int multiprocessors) {
+  if (paged_attention_applies(args)) return paged_split_shape(args, multiprocessors);
+  if (latent_attention_applies(args)) return latent_split_shape(multiprocessors);
+  return std::nullopt;
+}
+
+bool attention_repeats(const AttentionInputs& inputs, const AttentionArgs& args,
+                       const std::optional<SplitShape>& shape) {
+  const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
+  return shape && std::int64_t{inputs.max_queries} * group <= shape->max_rows;
+}
+
+void attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args,
+               const StagedSplit& split) {
   if (inputs.num_tokens == 0) return;
-  if (paged_attention_applies(args)) return paged_attention(launch, inputs, args);
-  if (latent_attention_applies(args)) return latent_attention(launch, inputs, args);
+  if (paged_attention_applies(args)) return paged_attention(launch, inputs, args, split);
+  if (latent_attention_applies(args)) return latent_attention(launch, inputs, args, split);
   generic_attention(launch, inputs, args);
 }
 

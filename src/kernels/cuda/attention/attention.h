@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/ids.h"
@@ -20,11 +21,13 @@
 
 namespace quire::cuda {
 
+struct SplitShape;
+struct StagedSplit;
+
 // The ragged batch of a step in the device's memory.
 struct AttentionInputs {
   std::int32_t num_seqs = 0;
   std::int32_t num_tokens = 0;                    // query rows
-  std::int32_t max_seq_len = 0;                   // of the batch
   std::int32_t max_queries = 0;                   // of a sequence
   std::int64_t table_stride = 0;                  // block ids from a sequence's to the next's
   const std::int32_t* query_start_loc = nullptr;  // [num_seqs + 1]
@@ -40,7 +43,17 @@ std::uint64_t attention_workspace_bytes(const StreamLimits& limits, int multipro
 
 void rope_and_cache(const Launch& launch, const RopeAndCacheArgs& args);
 
-// `args.block_tables` is not read: `inputs` has the layer's.
-void attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args);
+// How the layer's kernels split a step by a plan; nothing: they do not.
+std::optional<SplitShape> split_shape(const AttentionArgs& args, int multiprocessors);
+
+// Whether what is launched follows from `inputs`, but for its lengths on the host, and from the
+// form of the plan of this shape.
+bool attention_repeats(const AttentionInputs& inputs, const AttentionArgs& args,
+                       const std::optional<SplitShape>& shape);
+
+// `args.block_tables` is not read: `inputs` has the layer's. `split`: the step's plan of the
+// layer's shape.
+void attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args,
+               const StagedSplit& split);
 
 }  // namespace quire::cuda

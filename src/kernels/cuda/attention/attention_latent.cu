@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kLatentThreads, 1)
     fence_barrier_init();
   }
   __syncthreads();
-  if (task.plan.starts[blockIdx.x].units == 0) return wait_for_previous();
+  if (task.plan->starts[blockIdx.x].units == 0) return wait_for_previous();
   // The same in all lanes, which the compiler cannot know otherwise.
   const int warp = __shfl_sync(~0U, thread / 32, 0);
   const int lane = thread % 32;
@@ -64,7 +64,7 @@ template <int kTiles>
 void launch_latents(const Launch& launch, const SplitTask& task) {
   const auto kernel =
       copies_blocks(task.args) ? attend_latents<kTiles, true> : attend_latents<kTiles, false>;
-  launch_with_shared(kernel, dim3(static_cast<unsigned>(task.plan.blocks)), dim3(kLatentThreads),
+  launch_with_shared(kernel, dim3(static_cast<unsigned>(task.form.grid)), dim3(kLatentThreads),
                      static_cast<int>(sizeof(LatentShared<kTiles>)), launch.stream, task);
 }
 
@@ -82,20 +82,24 @@ std::uint64_t latent_attention_workspace_bytes(const StreamLimits& limits, int m
   return split_attention_workspace_bytes(limits, multiprocessors);
 }
 
+SplitShape latent_split_shape(int multiprocessors) {
+  return {.max_rows = INT32_MAX,
+          .tile_rows = kMostLatentRows,
+          .blocks = multiprocessors,
+          .small_blocks = multiprocessors};
+}
+
 void latent_attention(const Launch& launch, const AttentionInputs& inputs,
-                      const AttentionArgs& args) {
+                      const AttentionArgs& args, const StagedSplit& split) {
   const SplitTask task = {.args = args,
                           .inputs = inputs,
-                          .plan = SplitPlan::of(inputs, args, INT32_MAX,
-                                                {.tile_rows = kMostLatentRows,
-                                                 .blocks = launch.multiprocessors,
-                                                 .small_blocks = launch.multiprocessors},
-                                                launch.workspace_bytes),
+                          .form = split.form,
+                          .plan = split.plan,
                           .kv = KvPlaces::of(args),
                           .group = args.num_heads / args.layout.num_kv_heads,
                           .slots = reinterpret_cast<float*>(launch.workspace)};
-  if (task.plan.blocks == 0) return;
-  if (task.plan.tile_rows == 16) {
+  if (task.form.grid == 0) return;
+  if (task.form.tile_rows == 16) {
     launch_latents<1>(launch, task);
   } else {
     launch_latents<2>(launch, task);

@@ -102,7 +102,7 @@ struct LatentCopier {
   __device__ void copy_whole_blocks() const {
     RingPlace ring = shared.key_ring();
     const int lane = thread % 32;
-    SplitWalk walk = SplitWalk::of(task, task.plan.starts[blockIdx.x]);
+    SplitWalk walk = SplitWalk::of(task, task.plan->starts[blockIdx.x]);
     BlockId block = block_of(walk, lane);
     wait_for_previous();
     while (true) {
@@ -130,7 +130,7 @@ struct LatentCopier {
     const std::int32_t block_size = task.args.layout.block_size;
     const int key = thread % kBufferKeys16;
     wait_for_previous();
-    SplitWalk walk = SplitWalk::of(task, task.plan.starts[blockIdx.x]);
+    SplitWalk walk = SplitWalk::of(task, task.plan->starts[blockIdx.x]);
     do {
       const std::int32_t buffers = buffers_of(keys_of_range(walk));
       for (int i = 0; i < buffers; ++i) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/attention_paged_split.h"
 
 namespace quire::cuda {
 
@@ -22,7 +23,9 @@ bool latent_attention_applies(const AttentionArgs& args);
 
 std::uint64_t latent_attention_workspace_bytes(const StreamLimits& limits, int multiprocessors);
 
+SplitShape latent_split_shape(int multiprocessors);
+
 void latent_attention(const Launch& launch, const AttentionInputs& inputs,
-                      const AttentionArgs& args);
+                      const AttentionArgs& args, const StagedSplit& split);
 
 }  // namespace quire::cuda

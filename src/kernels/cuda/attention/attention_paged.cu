@@ -5,6 +5,14 @@
 #include "kernels/cuda/attention/attention_paged_wide.h"
 
 namespace quire::cuda {
+namespace {
+
+// Codes of a byte become operands in split_attention() alone.
+bool is_wide(const AttentionArgs& args) {
+  return args.layout.dtype == DType::kBF16 && wide_attention_applies(args);
+}
+
+}  // namespace
 
 bool paged_attention_applies(const AttentionArgs& args) {
   const KvLayout& layout = args.layout;
@@ -17,20 +25,21 @@ std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int mu
   return split_attention_workspace_bytes(limits, multiprocessors);
 }
 
-void paged_attention(const Launch& launch, const AttentionInputs& inputs,
-                     const AttentionArgs& args) {
-  if (inputs.num_tokens == 0) return;
-  // Codes of a byte become operands in split_attention() alone.
-  const bool is_wide = args.layout.dtype == DType::kBF16 && wide_attention_applies(args);
-  const std::int32_t most_split_rows = is_wide ? kMostSplitRows : INT32_MAX;
+SplitShape paged_split_shape(const AttentionArgs& args, int multiprocessors) {
   const bool is_small = args.layout.dtype != DType::kBF16 && args.layout.head_dim <= 128;
-  const SplitPlan::Shape shape = {
-      .tile_rows = kMostSplitRows,
-      .blocks = launch.multiprocessors,
-      .small_blocks = launch.multiprocessors * (is_small ? kSmallSplitBlocks : 1)};
-  split_attention(launch, inputs, args,
-                  SplitPlan::of(inputs, args, most_split_rows, shape, launch.workspace_bytes));
-  if (is_wide) wide_attention(launch, inputs, args, most_split_rows);
+  return {.max_rows = is_wide(args) ? kMostSplitRows : INT32_MAX,
+          .tile_rows = kMostSplitRows,
+          .blocks = multiprocessors,
+          .small_blocks = multiprocessors * (is_small ? kSmallSplitBlocks : 1)};
+}
+
+void paged_attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args,
+                     const StagedSplit& split) {
+  split_attention(launch, inputs, args, split);
+  const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
+  if (is_wide(args) && std::int64_t{inputs.max_queries} * group > kMostSplitRows) {
+    wide_attention(launch, inputs, args, kMostSplitRows);
+  }
 }
 
 }  // namespace quire::cuda

@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/attention/attention.h"
+#include "kernels/cuda/attention/attention_paged_split.h"
 
 namespace quire::cuda {
 
@@ -24,7 +25,9 @@ bool paged_attention_applies(const AttentionArgs& args);
 
 std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int multiprocessors);
 
-void paged_attention(const Launch& launch, const AttentionInputs& inputs,
-                     const AttentionArgs& args);
+SplitShape paged_split_shape(const AttentionArgs& args, int multiprocessors);
+
+void paged_attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args,
+                     const StagedSplit& split);
 
 }  // namespace quire::cuda

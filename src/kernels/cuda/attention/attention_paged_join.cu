@@ -58,12 +58,13 @@ __global__ void __launch_bounds__(kJoinDims)
   extern __shared__ __align__(16) std::byte shared[];
   __shared__ float all_largest;
   let_next_start();
-  const SplitPlan& plan = task.plan;
+  const SplitPlan& plan = *task.plan;
+  if (static_cast<std::int32_t>(blockIdx.x) >= plan.num_joined) return wait_for_previous();
   const std::int32_t block = plan.joined[blockIdx.x];
   const auto row = static_cast<std::int32_t>(blockIdx.y);
   const SplitStart& next = plan.starts[block + 1];
   const SequenceRows rows = task.rows_of(next.sequence);
-  const RowTile tile = RowTile::of(task.args, rows, next.tile, plan.tile_rows);
+  const RowTile tile = RowTile::of(task.args, rows, next.tile, task.form.tile_rows);
   // A block whose row is none waits all the same: the kernel after this one counts on it.
   wait_for_previous();
   if (row >= tile.num_rows) return;
@@ -74,8 +75,8 @@ __global__ void __launch_bounds__(kJoinDims)
   const int lane = thread % 32;
   auto* const factors = reinterpret_cast<PartFactors*>(shared);
   auto* const sums = reinterpret_cast<float*>(factors + memory.parts);
-  const std::int64_t slot_floats = plan.slot_floats(dims);
-  const std::int64_t maxima = std::int64_t{plan.slot_rows} * dims + row;
+  const std::int64_t slot_floats = task.form.slot_floats(dims);
+  const std::int64_t maxima = std::int64_t{task.form.slot_rows} * dims + row;
   const std::int64_t at = std::int64_t{row} * dims + first_dim;
   const std::int32_t share = plan.share;
   const float* const begun = task.slot(block, 0);
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kJoinDims)
   const bool has_dim = first_dim + thread < dims;
   float sum = has_dim ? begun[at + thread] : 0.0F;
   float largest = begun[maxima];
-  float total = begun[maxima + plan.slot_rows];
+  float total = begun[maxima + task.form.slot_rows];
   const std::int32_t count = tile.range_end() - next.range;
   for (std::int32_t first = 0; first < count; first += memory.parts) {
     const std::int32_t here = min(count - first, memory.parts);
@@ -101,7 +102,7 @@ __global__ void __launch_bounds__(kJoinDims)
     if (thread < 32) {
       find_factors(here, lane, largest, factors, [&](std::int32_t part) {
         const float* const slot = part_at(first + part) + maxima;
-        return make_float2(slot[0], slot[plan.slot_rows]);
+        return make_float2(slot[0], slot[task.form.slot_rows]);
       });
       if (lane == 0) all_largest = largest;
     }
@@ -127,13 +128,13 @@ __global__ void __launch_bounds__(kJoinDims)
 }  // namespace
 
 void join_split_results(const Launch& launch, const SplitTask& task) {
-  const SplitPlan& plan = task.plan;
-  if (plan.num_joined == 0) return;
-  const JoinMemory memory = {std::min(plan.most_ranges, kJoinParts)};
+  const SplitForm& form = task.form;
+  if (form.joined_grid == 0) return;
+  const JoinMemory memory = {std::min(form.most_ranges, kJoinParts)};
   const std::int32_t dims = task.args.layout.value_dims();
   launch_with_shared(
       join_split,
-      dim3(static_cast<unsigned>(plan.num_joined), static_cast<unsigned>(plan.slot_rows),
+      dim3(static_cast<unsigned>(form.joined_grid), static_cast<unsigned>(form.slot_rows),
            static_cast<unsigned>((dims + kJoinDims - 1) / kJoinDims)),
       dim3(kJoinDims), memory.bytes(), launch.stream, task, memory);
 }

@@ -4,11 +4,12 @@
 namespace quire::cuda {
 
 void split_attention(const Launch& launch, const AttentionInputs& inputs, const AttentionArgs& args,
-                     const SplitPlan& plan) {
-  if (plan.blocks == 0) return;
+                     const StagedSplit& split) {
+  if (split.form.grid == 0) return;
   const SplitTask task = {.args = args,
                           .inputs = inputs,
-                          .plan = plan,
+                          .form = split.form,
+                          .plan = split.plan,
                           .kv = KvPlaces::of(args),
                           .group = args.num_heads / args.layout.num_kv_heads,
                           .slots = reinterpret_cast<float*>(launch.workspace)};

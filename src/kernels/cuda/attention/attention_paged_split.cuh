@@ -109,7 +109,7 @@ struct SplitCopier {
   }
 
   __device__ void run() {
-    SplitWalk walk = SplitWalk::of(task, task.plan.starts[blockIdx.x]);
+    SplitWalk walk = SplitWalk::of(task, task.plan->starts[blockIdx.x]);
     BlockId block = block_of(walk);
     prefetch(walk.kv_head, block);
     wait_for_previous();

@@ -11,7 +11,8 @@ namespace quire::cuda {
 struct SplitTask {
   AttentionArgs args;
   AttentionInputs inputs;
-  SplitPlan plan;
+  SplitForm form;
+  const SplitPlan* plan = nullptr;
   KvPlaces kv;
   std::int32_t group = 1;
   float* slots = nullptr;
@@ -20,8 +21,8 @@ struct SplitTask {
     return SequenceRows::of(inputs.query_start_loc, inputs.seq_lens, sequence, group);
   }
   __device__ float* slot(std::int32_t block, std::int32_t index) const {
-    return slots + (std::int64_t{block} * plan.block_slots + index) *
-                       plan.slot_floats(args.layout.value_dims());
+    return slots + (std::int64_t{block} * plan->block_slots + index) *
+                       form.slot_floats(args.layout.value_dims());
   }
 };
 
@@ -51,7 +52,7 @@ struct SplitWalk {
     walk.left = start.units;
     walk.rows = task.rows_of(walk.sequence);
     walk.next_rows = task.rows_of(min(walk.sequence + 1, task.inputs.num_seqs - 1));
-    walk.tile = RowTile::of(task.args, walk.rows, walk.tile_number, task.plan.tile_rows);
+    walk.tile = RowTile::of(task.args, walk.rows, walk.tile_number, task.form.tile_rows);
     walk.range = start.range;
     return walk;
   }
@@ -63,16 +64,16 @@ struct SplitWalk {
     if (++range < tile.range_end()) return true;
     if (++kv_head == task.args.layout.num_kv_heads) {
       kv_head = 0;
-      if (++tile_number == rows.tiles(task.plan.tile_rows)) {
+      if (++tile_number == rows.tiles(task.form.tile_rows)) {
         tile_number = 0;
         rows = next_rows;
         ++sequence;
-        while (rows.rows() == 0 || rows.rows() > task.plan.max_rows) {
+        while (rows.rows() == 0 || rows.rows() > task.form.max_rows) {
           rows = task.rows_of(++sequence);
         }
         next_rows = task.rows_of(min(sequence + 1, task.inputs.num_seqs - 1));
       }
-      tile = RowTile::of(task.args, rows, tile_number, task.plan.tile_rows);
+      tile = RowTile::of(task.args, rows, tile_number, task.form.tile_rows);
     }
     range = tile.range_begin();
     return true;

@@ -303,7 +303,7 @@ struct SplitWorker {
 
   __device__ void store_slot(const Results& results, std::int32_t index) const {
     float* const slot = task.slot(static_cast<std::int32_t>(blockIdx.x), index);
-    float* const maxima = slot + std::int64_t{task.plan.slot_rows} * memory.dims;
+    float* const maxima = slot + std::int64_t{task.form.slot_rows} * memory.dims;
 #pragma unroll
     for (int i = 0; i < 2 * kTiles; ++i) {
       const int row = row_of(i / 2, i % 2);
@@ -313,7 +313,7 @@ struct SplitWorker {
       }
       if (warp == 0 && lane % 4 == 0) {
         maxima[row] = results.largest[i / 2][i % 2];
-        maxima[task.plan.slot_rows + row] = results.totals[i / 2][i % 2];
+        maxima[task.form.slot_rows + row] = results.totals[i / 2][i % 2];
       }
     }
   }
@@ -333,7 +333,7 @@ struct SplitWorker {
   }
 
   __device__ void run() {
-    const SplitStart& start = task.plan.starts[blockIdx.x];
+    const SplitStart& start = task.plan->starts[blockIdx.x];
     walk = SplitWalk::of(task, start);
     bool begun = walk.begins_tile();  // whether this block has the tile's first range
     wait_for_previous();
@@ -401,7 +401,7 @@ __global__ void __launch_bounds__(kSplitThreads, SplitMemory<kDType>::blocks_eac
     fence_barrier_init();
   }
   __syncthreads();
-  if (task.plan.starts[blockIdx.x].units == 0) return wait_for_previous();
+  if (task.plan->starts[blockIdx.x].units == 0) return wait_for_previous();
   // Of many rows, warps that compute have registers of those that copy.
   constexpr bool kShifts = kTiles > 1;
   if (warp >= kSplitWarps) {
@@ -421,7 +421,7 @@ void launch_split(const Launch& launch, const SplitTask& task) {
   const SplitMemory<kDType> memory = {task.args.layout.head_dim, kTiles,
                                       SplitMemory<kDType>::blocks_each(kTiles, kColumns)};
   launch_with_shared(attend_split<kDType, kTiles, kColumns>,
-                     dim3(static_cast<unsigned>(task.plan.blocks)), dim3(kSplitThreads),
+                     dim3(static_cast<unsigned>(task.form.grid)), dim3(kSplitThreads),
                      memory.bytes(), launch.stream, task);
 }
 
@@ -439,7 +439,7 @@ void launch_tiles(const Launch& launch, const SplitTask& task) {
 
 template <DType kDType>
 void launch_type(const Launch& launch, const SplitTask& task) {
-  if (task.plan.tile_rows == 16) {
+  if (task.form.tile_rows == 16) {
     launch_tiles<kDType, 1>(launch, task);
   } else {
     launch_tiles<kDType, kMostSplitRows / 16>(launch, task);

@@ -258,9 +258,9 @@ struct LatentScorer {
     const float4 each = *reinterpret_cast<const float4*>(shared.totals[lane]);
     const float part_total = __fadd_rn(__fadd_rn(each.x, each.y), __fadd_rn(each.z, each.w));
     const auto store = [&](float* to, float most, float total) {
-      float* const maxima = to + std::int64_t{task.plan.slot_rows} * kLatentValueDims + lane;
+      float* const maxima = to + std::int64_t{task.form.slot_rows} * kLatentValueDims + lane;
       maxima[0] = most;
-      maxima[task.plan.slot_rows] = total;
+      maxima[task.form.slot_rows] = total;
     };
     if (slot != nullptr) return store(slot, part_largest, part_total);
     const PagedJoin both = PagedJoin::of(joined_largest, part_largest);
@@ -272,7 +272,7 @@ struct LatentScorer {
   }
 
   __device__ void run() {
-    const SplitStart& start = task.plan.starts[blockIdx.x];
+    const SplitStart& start = task.plan->starts[blockIdx.x];
     const auto block = static_cast<std::int32_t>(blockIdx.x);
     walk = SplitWalk::of(task, start);
     bool begun = walk.begins_tile();

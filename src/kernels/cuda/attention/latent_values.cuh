@@ -140,7 +140,7 @@ struct LatentSummer {
   }
 
   __device__ void run() {
-    const SplitStart& start = task.plan.starts[blockIdx.x];
+    const SplitStart& start = task.plan->starts[blockIdx.x];
     walk = SplitWalk::of(task, start);
     bool begun = walk.begins_tile();
     bool fresh = true;
