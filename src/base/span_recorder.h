@@ -64,6 +64,12 @@ class SpanRecorder {
   // until end().
   Span& begin(const Stage& stage);
   void end();
+  // The same at times that became known afterwards.
+  Span& begin_at(const Stage& stage, std::int64_t start_ns);
+  void end_at(std::int64_t end_ns);
+
+  // Span::id of the span around all that are open; 0: there is none.
+  std::uint64_t open_id() const { return depth_ == 0 ? 0 : open_[0].id; }
 
   // Spans that ended so far, and the number of the oldest that is still kept.
   std::uint64_t num_ended() const { return num_ended_; }

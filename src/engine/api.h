@@ -250,13 +250,15 @@ struct StepRecord {
 
 // Where the time of an engine's threads goes. On the engine's thread each iteration of its loop is
 // a span "step", on the executor's each step is a span "compute", on the output thread each step's
-// results are a span "hand out", all with the step's id.
+// results are a span "hand out", all with the step's id. Of a device that runs beside the
+// executor's thread (a GPU) some steps are spans, too, whose ops ran one after the other for it.
 struct EngineProfile {
   explicit EngineProfile(std::size_t capacity)
-      : engine(capacity), executor(capacity), output(capacity) {}
+      : engine(capacity), executor(capacity), output(capacity), device(capacity) {}
   SpanRecorder engine;
   SpanRecorder executor;
   SpanRecorder output;
+  SpanRecorder device;
 };
 
 // Observers of an engine's start and steps; each may be empty.

@@ -116,11 +116,13 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   info.kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
                             static_cast<std::uint64_t>(runner_config.block_size);
   info.plan = sizes.plan;
-  SpanRecorder* const spans = observer.profile == nullptr ? nullptr : &observer.profile->executor;
+  EngineProfile* const profile = observer.profile;
+  SpanRecorder* const spans = profile == nullptr ? nullptr : &profile->executor;
+  SpanRecorder* const on_device = profile == nullptr ? nullptr : &profile->device;
   QUIRE_ASSIGN_OR_RETURN(parts.executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
                            return std::unique_ptr<Executor>(new InProcessExecutor(
                                std::move(device), std::move(model), std::move(runner),
-                               args.max_steps_in_flight, spans, std::move(updater)));
+                               args.max_steps_in_flight, spans, on_device, std::move(updater)));
                          }));
   parts.stepped = observer.stepped;
   parts.profile = observer.profile;

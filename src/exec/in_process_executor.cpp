@@ -24,6 +24,7 @@ constexpr Stage kMasksStage = {StageKind::kWait, "wait for masks"};
 InProcessExecutor::InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
                                      std::unique_ptr<ModelRunner> runner,
                                      std::int32_t max_steps_in_flight, SpanRecorder* spans,
+                                     SpanRecorder* on_device,
                                      std::unique_ptr<WeightUpdater> updater)
     : device_(std::move(device)),
       updater_(std::move(updater)),
@@ -32,7 +33,7 @@ InProcessExecutor::InProcessExecutor(std::unique_ptr<Device> device, std::unique
       spans_(spans),
       steps_(static_cast<std::size_t>(max_steps_in_flight)),
       thread_(new_thread("quire-executor", [this] { run(); })) {
-  if (spans_ != nullptr) runner_->record_spans(*spans_);
+  if (spans_ != nullptr) runner_->record_spans(*spans_, *on_device);
 }
 
 InProcessExecutor::~InProcessExecutor() {

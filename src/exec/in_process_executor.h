@@ -21,11 +21,13 @@ class InProcessExecutor final : public Executor {
  public:
   // Owns what a step needs: the device, weights and the runner, which refers to both. At most
   // `max_steps_in_flight` (>= 1) steps between submit() and collect(). The executor's thread
-  // records each step, with all that the runner records inside it, in `spans`, unless it is null.
-  // `updater`: of this device, for update_weights().
+  // records each step, with all that the runner records inside it, in `spans`, and what a device
+  // of its own does in `on_device`; both may be null. `updater`: of this device, for
+  // update_weights().
   InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
                     std::unique_ptr<ModelRunner> runner, std::int32_t max_steps_in_flight,
-                    SpanRecorder* spans, std::unique_ptr<WeightUpdater> updater);
+                    SpanRecorder* spans, SpanRecorder* on_device,
+                    std::unique_ptr<WeightUpdater> updater);
   // Ends without the steps that have not been collected.
   ~InProcessExecutor() override;
 

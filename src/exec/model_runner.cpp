@@ -202,8 +202,6 @@ void ModelRunner::plan_heads(std::uint64_t slot_bytes) {
   }
 }
 
-void ModelRunner::record_spans(SpanRecorder& spans) { ops_->record_spans(spans); }
-
 // What is staged of a page serves all layers of the page.
 void ModelRunner::stage_layer_tables() {
   if (layer_tables_.empty()) return;

@@ -95,9 +95,11 @@ class ModelRunner {
   Status forward(const SchedulerOutput& step, ModelRunnerOutput& result);
   Status sample(std::span<const TokenMask> masks, ModelRunnerOutput& result);
 
-  // From the next step on its parts and ops are recorded in `spans`, by the thread that runs it.
-  // Borrows it for its life.
-  void record_spans(SpanRecorder& spans);
+  // From the next step on its parts and ops are recorded by the thread that runs it, as
+  // OpStream::record_spans() says. Borrows both for its life.
+  void record_spans(SpanRecorder& spans, SpanRecorder& on_device) {
+    ops_->record_spans(spans, on_device);
+  }
 
   std::uint64_t kv_cache_bytes() const { return kv_.size_bytes(); }
 

@@ -32,8 +32,8 @@ class CpuStream final : public OpStream {
         ctx_{.pool = pool, .table = table, .workspace = workspace_.bytes()},
         sampling_(limits.vocab_size, limits.max_sampled_rows, pool.num_threads()) {}
 
-  void record_spans(SpanRecorder& spans) override {
-    OpStream::record_spans(spans);
+  void record_spans(SpanRecorder& spans, SpanRecorder& on_device) override {
+    OpStream::record_spans(spans, on_device);
     ctx_.spans = &spans;
     ctx_.pool.set_timing(true);
   }

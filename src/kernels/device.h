@@ -51,8 +51,10 @@ class OpStream {
  public:
   virtual ~OpStream() = default;
 
-  // From here on ops are recorded in `spans`, which is borrowed, where the device can.
-  virtual void record_spans(SpanRecorder& spans) { spans_ = &spans; }
+  // From here on ops are recorded where the device can: in `spans` where they have run when their
+  // call returns, else with the times at which they ran in `on_device`, there as parts of a span
+  // for each of some steps, with the id of what is open in `spans`. Borrows both.
+  virtual void record_spans(SpanRecorder& spans, SpanRecorder& /*on_device*/) { spans_ = &spans; }
   // Null: nothing is recorded.
   SpanRecorder* spans() const { return spans_; }
 

@@ -51,6 +51,10 @@ Status add_to_trace(ChromeTrace& trace, const StepCaseResult& run) {
       trace.add_thread("engine", run.profile->engine, engine.begin_ns, engine.end_ns));
   QUIRE_RETURN_IF_ERROR(
       trace.add_thread("executor", run.profile->executor, engine.begin_ns, engine.end_ns));
+  if (run.profile->device.num_ended() > 0) {
+    QUIRE_RETURN_IF_ERROR(
+        trace.add_thread("GPU", run.profile->device, engine.begin_ns, engine.end_ns));
+  }
   return trace.add_thread("output", run.profile->output, engine.begin_ns,
                           std::max(engine.end_ns, output.end_ns));
 }

@@ -108,6 +108,10 @@ json::object breakdown_json(const StepReport& report) {
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) / steps; };
   json::array stages;
   for (const StageSum& stage : breakdown.stages) stages.push_back(stage_json(stage, breakdown));
+  json::array device_stages;
+  for (const StageSum& stage : report.device.stages) {
+    device_stages.push_back(stage_json(stage, report.device));
+  }
   json::object by_kind;
   json::object typical_by_kind;
   for (const StageKind kind :
@@ -123,7 +127,8 @@ json::object breakdown_json(const StepReport& report) {
           {"typical_s_per_step", per_step(breakdown.typical_total_ns())},
           {"typical_s_per_step_by_kind", std::move(typical_by_kind)},
           {"typical_s_per_step_in_no_stage", per_step(breakdown.typical_unaccounted_ns())},
-          {"output_thread_s_per_step", per_step(report.output.total_ns)}};
+          {"output_thread_s_per_step", per_step(report.output.total_ns)},
+          {"device_stages", std::move(device_stages)}};
 }
 
 }  // namespace
@@ -141,6 +146,7 @@ Result<StepReport> make_report(StepCaseResult run) {
           "measure without --breakdown and --trace");
     }
     report.output = break_down(run.profile->output, faster);
+    report.device = break_down(run.profile->device, run.step_ids);
   }
   report.run = std::move(run);
   return report;
@@ -173,6 +179,12 @@ void print_breakdown(const StepReport& report) {
   fmt::print(
       "{:<38}{:>12.1f}\n", "output thread, beside it",
       static_cast<double>(report.output.total_ns) / 1e3 / static_cast<double>(breakdown.num_steps));
+  if (report.device.num_steps == 0) return;
+  fmt::print("\n{}: kernels of {} steps, each timed by itself\n\n", report.run.shape.name(),
+             report.device.num_steps);
+  const BreakdownTable device(report.device);
+  device.print_stages();
+  device.print_sums();
 }
 
 json::object to_json(const StepReport& report, bool with_breakdown) {

@@ -15,6 +15,7 @@ struct StepReport {
   // disturbed least, and what the output thread did with the results of that half.
   Breakdown faster;
   Breakdown output;
+  Breakdown device;  // of those steps whose ops a GPU has timed; their times are in no other
 };
 
 // Takes a run's profile apart. kResourceExhausted where not even one step's spans were kept.

@@ -40,7 +40,13 @@ class PieceGraphs {
   // (kCheck).
   Status run(const std::vector<std::uint64_t>& key, const std::function<void()>& ops);
 
+  // The same by a graph that is made for this time alone. False: there is none, and nothing is
+  // enqueued.
+  bool run_once(const std::function<void()>& ops);
+
   bool recording() const { return recording_; }
+  // Before each op: what is recorded can be compared then (kCheck).
+  void prepare_op() const;
   // What is being recorded depends on more than its key: it is thrown away, and never recorded
   // again.
   void refuse() { refused_ = true; }
@@ -67,7 +73,8 @@ class PieceGraphs {
 
   CUstream_st* stream_;
   GraphMode mode_;
-  std::vector<Piece> pieces_;  // that came lately
+  CUgraphExec_st* once_ = nullptr;  // the last one of run_once()
+  std::vector<Piece> pieces_;       // that came lately
   std::uint64_t uses_ = 0;
   std::size_t nodes_ = 0;  // of all graphs
   bool recording_ = false;

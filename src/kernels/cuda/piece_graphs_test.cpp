@@ -179,21 +179,22 @@ class CudaDecodingPieces : public CudaPieceGraphs {
       const std::span<const float> rows(inputs.data() + step * count * kRow,
                                         static_cast<std::size_t>(count * kRow));
       const float* const staged = ops->stage(rows);
-      RopeAndCacheArgs cached = {.qkv = qkv.data(),
-                                 .num_tokens = count,
-                                 .num_heads = kHeads,
-                                 .positions = ops->stage(std::span<const std::int32_t>(positions)),
-                                 .slot_mapping = ops->stage(std::span<const std::int64_t>(slots)),
-                                 .layout = layout,
-                                 .kv = kv.data()};
+      const auto* const staged_positions = ops->stage(std::span<const std::int32_t>(positions));
+      const auto* const staged_slots = ops->stage(std::span<const std::int64_t>(slots));
       PieceKey key;
-      key.add(staged, count, cached.positions, cached.slot_mapping);
+      key.add(staged, count, staged_positions, staged_slots);
       ops->run_piece(key, plans, [&] {
         ops->copy(reinterpret_cast<const std::byte*>(staged), rows.size_bytes(),
                   reinterpret_cast<std::byte*>(qkv.data()));
         // As layers with and without a window.
         for (const std::int32_t window : {0, 100}) {
-          ops->rope_and_cache(cached);
+          ops->rope_and_cache({.qkv = qkv.data(),
+                               .num_tokens = count,
+                               .num_heads = kHeads,
+                               .positions = staged_positions,
+                               .slot_mapping = staged_slots,
+                               .layout = layout,
+                               .kv = kv.data()});
           ops->attention(*plans[0], {.q = qkv.data(),
                                      .q_stride = kRow,
                                      .num_heads = kHeads,
