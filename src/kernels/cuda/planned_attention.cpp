@@ -68,6 +68,13 @@ void CudaPlannedAttention::build(const AttentionBatch& batch) {
   for (const BlockId* const* const tables : batch.layer_tables) stage_tables(tables);
 }
 
+bool CudaPlannedAttention::repeats() const {
+  return std::ranges::all_of(kinds_, [&](const StagedKind& staged) {
+    const Kind& kind = staged.kind;
+    return std::int64_t{inputs_.max_queries} * kind.num_heads / kind.num_kv_heads <= kind.max_rows;
+  });
+}
+
 void CudaPlannedAttention::add_to(PieceKey& key) const {
   key.add(inputs_.num_seqs, inputs_.num_tokens, inputs_.max_queries, inputs_.query_start_loc,
           inputs_.seq_lens, table_stride_);

@@ -26,7 +26,9 @@ class CudaPlannedAttention final : public PlannedAttention {
         workspace_bytes_(workspace_bytes) {}
 
   void build(const AttentionBatch& batch) override;
-  // What launches of layers depend on besides their arguments.
+  // Whether the launches of the layers that are known can be the same in another step.
+  bool repeats() const;
+  // What they depend on besides the layers' arguments.
   void add_to(PieceKey& key) const;
 
   // What attention() takes besides `args`. What a layer needs that no layer of an earlier step has

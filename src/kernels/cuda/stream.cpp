@@ -61,6 +61,7 @@ class CudaStream final : public OpStream {
   }
   Status synchronize() override {
     {
+      times_.mark(nullptr, {}, false);
       const ScopedSpan span(spans(), kWaitStage);
       QUIRE_RETURN_IF_ERROR(transfers_.synchronize());
     }
@@ -81,8 +82,10 @@ class CudaStream final : public OpStream {
     transfers_.enqueue_staged();
     if (times_.timing()) return run_timed(ops);
     piece_key_ = key;
-    for (const auto& plan : plans) {
-      static_cast<const CudaPlannedAttention&>(*plan).add_to(piece_key_);
+    for (const auto& each : plans) {
+      const auto& plan = static_cast<const CudaPlannedAttention&>(*each);
+      if (!plan.repeats()) return ops();
+      plan.add_to(piece_key_);
     }
     host_.progress->fetch_add(1, std::memory_order_relaxed);
     transfers_.keep_error(graphs_.run(piece_key_.words(), ops));
