@@ -1,6 +1,7 @@
 #include "exec/model_runner.h"
 
 #include <algorithm>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -307,10 +308,11 @@ Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& resu
 void ModelRunner::compute(std::span<const InputBatch::SampleRow> rows) {
   const std::int64_t* const staged = staged_rows(rows);
   ForwardContext ctx = context();
-  ops_->run_piece(piece_key(ctx, staged), attention_plans_, [&] {
+  const auto compute_all = [&] {
     model_.forward(ctx, hidden_);
     if (!row_indices_.empty()) compute_logits(ctx, staged);
-  });
+  };
+  ops_->run_piece(piece_key(ctx, staged), attention_plans_, std::ref(compute_all));
 }
 
 // All that may be another in another step. What the context and its parts have more than this would

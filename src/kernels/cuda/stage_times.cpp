@@ -43,22 +43,22 @@ void StageTimes::mark(const Stage* stage, const SpanCost& cost, bool in_graph) {
 
 void StageTimes::give_spans() {
   if (marks_.size() < 2) return;
-  std::vector<std::int64_t> times;
+  times_.clear();
   for (std::size_t i = 0; i < marks_.size(); ++i) {
     float milliseconds = 0.0F;
     if (cudaEventElapsedTime(&milliseconds, events_[0], events_[i]) != cudaSuccess) {
       (void)cudaGetLastError();
       return;  // a step that failed
     }
-    times.push_back(start_ns_ + std::llround(1e6 * static_cast<double>(milliseconds)));
+    times_.push_back(start_ns_ + std::llround(1e6 * static_cast<double>(milliseconds)));
   }
-  spans_->begin_at(kStepStage, times.front()).id = id_;
+  spans_->begin_at(kStepStage, times_.front()).id = id_;
   for (std::size_t i = 0; i + 1 < marks_.size(); ++i) {
     if (marks_[i].stage == nullptr) continue;
-    spans_->begin_at(*marks_[i].stage, times[i]).cost = marks_[i].cost;
-    spans_->end_at(times[i + 1]);
+    spans_->begin_at(*marks_[i].stage, times_[i]).cost = marks_[i].cost;
+    spans_->end_at(times_[i + 1]);
   }
-  spans_->end_at(times.back());
+  spans_->end_at(times_.back());
 }
 
 }  // namespace quire::cuda

@@ -49,6 +49,7 @@ class StageTimes {
   std::int64_t start_ns_ = 0;  // when the host set the first mark
   std::vector<Mark> marks_;
   std::vector<CUevent_st*> events_;  // of marks, and of other steps
+  std::vector<std::int64_t> times_;  // of the step that is given
 };
 
 }  // namespace quire::cuda

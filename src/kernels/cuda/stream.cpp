@@ -60,6 +60,7 @@ class CudaStream final : public OpStream {
     transfers_.copy(from, bytes, to);
   }
   Status synchronize() override {
+    if (graphs_.recording()) return Status::internal("a piece of a step waits for the GPU");
     {
       times_.mark(nullptr, {}, false);
       const ScopedSpan span(spans(), kWaitStage);
