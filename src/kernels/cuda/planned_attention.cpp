@@ -71,7 +71,8 @@ void CudaPlannedAttention::build(const AttentionBatch& batch) {
 bool CudaPlannedAttention::repeats() const {
   return std::ranges::all_of(kinds_, [&](const StagedKind& staged) {
     const Kind& kind = staged.kind;
-    return std::int64_t{inputs_.max_queries} * kind.num_heads / kind.num_kv_heads <= kind.max_rows;
+    return std::int64_t{inputs_.max_queries} * kind.num_heads / kind.num_kv_heads <=
+           kind.shape.max_rows;
   });
 }
 

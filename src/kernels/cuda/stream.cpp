@@ -274,9 +274,10 @@ std::uint64_t workspace_bytes(const StreamLimits& limits, int multiprocessors) {
 }
 
 std::uint64_t staged_bytes(const StreamLimits& limits) {
-  // Tokens, positions and places of rows, and block tables of the smallest blocks that are usual.
+  // Tokens, positions and places of rows, and block tables of the smallest blocks that are usual,
+  // with room (CudaPlannedAttention).
   const std::int64_t tables =
-      limits.attention.max_num_seqs * (limits.attention.max_seq_len / 16 + 1);
+      limits.attention.max_num_seqs * (limits.attention.max_seq_len / 16 * 5 / 4 + 64);
   return (std::uint64_t{1} << 20) + static_cast<std::uint64_t>(64 * limits.max_rows + 4 * tables);
 }
 

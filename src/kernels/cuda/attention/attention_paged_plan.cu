@@ -79,7 +79,6 @@ SplitPlan SplitPlan::of(const AttentionInputs& inputs, const AttentionArgs& args
           if (!divides_tiles) within = (within + ranges - 1) / ranges * ranges;
           if (within >= ranges * heads) break;
           const auto range = static_cast<std::int32_t>(within % ranges);
-          shape.joins = shape.joins || range > 0;
           begins[block] = first + within;
           const std::int64_t head_begin = first + within - range;
           if (range != 0 && head_begin != last_joined) {
