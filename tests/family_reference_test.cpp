@@ -17,7 +17,7 @@
 #include "kernels/cpu_device.h"
 #include "load/model_bundle.h"
 #include "load/model_facts.h"
-#include "plan/memory_plan.h"
+#include "plan/weight_plan.h"
 #include "support/changed_checkpoint.h"
 #include "support/score.h"
 #include "support/test_models.h"
@@ -243,10 +243,11 @@ TEST(FamilyFacts, StreamsSharedKeysAndSparseGatesAreTold) {
             0);
 }
 
-// The plan is made from headers; what is loaded takes exactly that.
+// The plan is made from headers; what is loaded takes exactly that, whole and in two memories.
 TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
   constexpr std::int64_t kMaxPositions = 200;
   CpuDevice device(1, op_table(IsaLevel::kRef));
+  CpuDevice host(1, op_table(IsaLevel::kRef));
   for (const std::string_view family : kFamilies) {
     for (const std::string& name : family_files(family)) {
       const auto bundle = open_model(family_model(family, name), "");
@@ -258,15 +259,29 @@ TEST(FamilyMemory, WeightsTakeWhatThePlanSays) {
           factors += list->size() * sizeof(float);
         }
       }
+      const std::int64_t layers = bundle->spec.num_layers();
+      const auto check = [&](LoadQuantization quantization, const LayerSplit& split) {
+        const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions,
+                                       ModelDevices(device, &host, split), nullptr, quantization);
+        ASSERT_TRUE(model.ok()) << model.status().to_string();
+        SplitBytes loaded = (*model)->weight_bytes();
+        loaded.main += factors;
+        const SplitBytes planned = planned_weight_bytes(bundle->spec, *bundle->weights,
+                                                        kMaxPositions, quantization, split);
+        EXPECT_EQ(planned.main, loaded.main)
+            << family << ' ' << name << ' ' << load_quantization_name(quantization) << ' '
+            << split.host_layers;
+        EXPECT_EQ(planned.host, loaded.host)
+            << family << ' ' << name << ' ' << load_quantization_name(quantization) << ' '
+            << split.host_layers;
+      };
       for (const LoadQuantization quantization :
            {LoadQuantization::kNone, LoadQuantization::kInt8, LoadQuantization::kInt4}) {
-        const auto model = Model::load(bundle->spec, *bundle->weights, kMaxPositions, device,
-                                       nullptr, quantization);
-        ASSERT_TRUE(model.ok()) << model.status().to_string();
-        EXPECT_EQ(planned_weight_bytes(bundle->spec, *bundle->weights, kMaxPositions, quantization),
-                  (*model)->weight_bytes() + factors)
-            << family << ' ' << name << ' ' << load_quantization_name(quantization);
+        check(quantization, {});
+        check(quantization, {.host_layers = 1});
       }
+      check(LoadQuantization::kInt8, {.host_layers = layers});
+      check(LoadQuantization::kInt8, {.host_layers = 1, .host_expert_layers = layers});
     }
   }
 }

@@ -10,7 +10,7 @@
 #include "kernels/sizing.h"
 #include "load/model_bundle.h"
 #include "load/model_facts.h"
-#include "plan/memory_plan.h"
+#include "plan/weight_plan.h"
 #include "quant/codebook_groups.h"
 #include "quant/hqq_block.h"
 #include "quant/zero_groups.h"

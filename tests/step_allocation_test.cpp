@@ -14,6 +14,8 @@
 #include <gtest/gtest.h>
 
 #include "engine/api.h"
+#include "engine/assembly.h"
+#include "engine/compute_device.h"
 #include "serve/models/test_held_engine.h"
 #include "support/collector.h"
 #include "support/test_models.h"
@@ -104,9 +106,16 @@ void run_wave(Engine& engine, TokenId first_token, std::atomic<std::int64_t>& re
   collector.wait_for(kNumRequests);
 }
 
-void expect_no_allocation(const std::string& model, EngineProfile* profile) {
-  EngineArgs args;
-  args.model = model;
+// The processor as two devices, of which the second has a part of the model.
+ComputeDevice two_processors() {
+  ComputeDevice device = choose_device("cpu").value();
+  device.host = device.memory;
+  device.memory.gpu = "another processor";
+  return device;
+}
+
+// `args`: the model, and what the second device computes of it.
+void expect_no_allocation(EngineArgs args, EngineProfile* profile) {
   args.threads = 2;
   args.block_size = 4;
   args.max_num_batched_tokens = 16;
@@ -133,8 +142,11 @@ void expect_no_allocation(const std::string& model, EngineProfile* profile) {
     for (const StepShare& share : step.shares) produced += share.use == RowUse::kTokens ? 1 : 0;
     at_last_step = num_allocations + num_executor_allocations;
   };
+  const EngineObserver observer = {
+      .planned = {}, .loaded = {}, .stepped = stepped, .profile = profile};
+  const bool split = args.n_gpu_layers.has_value() || args.n_cpu_moe > 0;
   auto engine =
-      Engine::create(args, {.planned = {}, .loaded = {}, .stepped = stepped, .profile = profile});
+      split ? create_engine(args, observer, two_processors()) : Engine::create(args, observer);
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   run_wave(**engine, 3, received, held);  // vectors grow
   counting = true;
@@ -145,17 +157,32 @@ void expect_no_allocation(const std::string& model, EngineProfile* profile) {
   EXPECT_EQ(num_allocated, 0);
 }
 
+EngineArgs args_of(const std::string& model) {
+  EngineArgs args;
+  args.model = model;
+  return args;
+}
+
 TEST(StepAllocation, TheEnginesThreadsAllocateNothing) {
-  expect_no_allocation(tiny_llama("hf"), nullptr);
+  expect_no_allocation(args_of(tiny_llama("hf")), nullptr);
 }
 
 TEST(StepAllocation, NorDoTheyInAMixtureOfExperts) {
-  expect_no_allocation(family_model("qwen2_moe", "hf"), nullptr);
+  expect_no_allocation(args_of(family_model("qwen2_moe", "hf")), nullptr);
+}
+
+TEST(StepAllocation, NorDoTheyWhereTwoDevicesCompute) {
+  EngineArgs args = args_of(tiny_llama("hf"));
+  args.n_gpu_layers = 2;
+  expect_no_allocation(args, nullptr);
+  args = args_of(family_model("qwen2_moe", "hf"));
+  args.n_cpu_moe = 100;
+  expect_no_allocation(args, nullptr);
 }
 
 TEST(StepAllocation, NorDoesItWhereItsTimeIsRecorded) {
   EngineProfile profile(1000);  // fewer than there are: the ring goes round
-  expect_no_allocation(tiny_llama("hf"), &profile);
+  expect_no_allocation(args_of(tiny_llama("hf")), &profile);
   EXPECT_GT(profile.engine.oldest(), 0U);
 }
 

@@ -62,11 +62,11 @@ class LLM:
 
     The settings, given as keywords, are those of ``quire generate --help``: ``tokenizer``,
     ``chat_template`` (a file), ``dtype``, ``kv_cache_dtype``, ``quantization`` (None, "int8", "int4"),
-    ``device`` ("cpu", "cuda", "cuda:1"), ``threads``, ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``,
-    ``gpu_memory_utilization`` (the share of this machine's memory), ``kv_cache_memory_bytes``,
-    ``enable_prefix_caching``, ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``,
-    ``max_logprobs``, ``generation_config``, ``seed``, ``packed_weights_cache``, ``event_log``,
-    ``kv_offload_path`` and ``kv_offloading_size`` (GiB: docs/kv_offload.md),
+    ``device`` ("cpu", "cuda", "cuda:1"), ``n_gpu_layers`` and ``n_cpu_moe`` (docs/cuda.md), ``threads``,
+    ``max_model_len``, ``max_num_seqs``, ``max_num_batched_tokens``, ``block_size``, ``kv_cache_memory_bytes``,
+    ``gpu_memory_utilization`` (the share of this machine's memory), ``enable_prefix_caching``,
+    ``enable_chunked_prefill``, ``scheduling_policy``, ``batching``, ``max_logprobs``, ``generation_config``,
+    ``seed``, ``packed_weights_cache``, ``event_log``, ``kv_offload_path`` and ``kv_offloading_size`` (GiB: docs/kv_offload.md),
     ``speculative_config`` (a dictionary: docs/speculation.md), ``price_per_hour`` (of this machine, in US
     dollars, or a device of ``quire plan --list-devices``: requests then have a cost in ``metrics``). vLLM's
     other settings are accepted if they request nothing (``tensor_parallel_size=1``), and refused by name

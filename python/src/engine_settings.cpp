@@ -78,6 +78,15 @@ Status read_max_step(const JsonReader& object, std::string_view key, EngineArgs&
   return read_setting<&EngineArgs::max_step_ms>(object, key, args);
 }
 
+Status read_gpu_layers(const JsonReader& object, std::string_view key, EngineArgs& args) {
+  const json::value* value = object.find(key);
+  if (value != nullptr && value->is_string() && value->get_string() == "all") {
+    args.n_gpu_layers.reset();
+    return {};
+  }
+  return read_setting<&EngineArgs::n_gpu_layers>(object, key, args);
+}
+
 // vLLM's None is this engine's "none".
 Status read_quantization(const JsonReader& object, std::string_view key, EngineArgs& args) {
   QUIRE_RETURN_IF_ERROR(read_setting<&EngineArgs::quantization>(object, key, args));
@@ -109,6 +118,8 @@ constexpr auto kSettings = std::to_array<Setting>({
     {"quantization", read_quantization},
     {"packed_weights_cache", read_setting<&EngineArgs::packed_weights_cache>},
     {"device", read_setting<&EngineArgs::device>},
+    {"n_gpu_layers", read_gpu_layers},
+    {"n_cpu_moe", read_setting<&EngineArgs::n_cpu_moe>},
     {"threads", read_setting<&EngineArgs::threads>},
     {"block_size", read_setting<&EngineArgs::block_size>},
     {"max_num_seqs", read_setting<&EngineArgs::max_num_seqs>},

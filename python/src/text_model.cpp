@@ -35,7 +35,7 @@ Result<std::string> report(const std::string& settings) {
   QUIRE_RETURN_IF_ERROR(check_tensors(bundle.spec, *bundle.weights));
   const std::uint64_t table_bytes = heap_bytes() - heap_before;
   QUIRE_ASSIGN_OR_RETURN(const auto draft, open_draft_model(args, bundle));
-  QUIRE_ASSIGN_OR_RETURN(const ComputeDevice device, choose_device(args.device));
+  QUIRE_ASSIGN_OR_RETURN(const ComputeDevice device, choose_device(args.device, args.n_gpu_layers));
   const auto sizes = size_engine(args, bundle, draft, table_bytes, device);
   return json::serialize(model_report(bundle, sizes));
 }

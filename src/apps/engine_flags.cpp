@@ -11,6 +11,7 @@
 #include "apps/local_model.h"
 #include "apps/progress.h"
 #include "base/log.h"
+#include "engine/engine_args.h"
 
 namespace quire {
 namespace {
@@ -35,6 +36,34 @@ void add_max_step(CLI::App& app, EngineArgs& args, const std::string& group) {
          "100 ms and twice the time of all running requests alone)")
       ->type_name("MS")
       ->default_str(args.max_step_ms ? fmt::format("{:g}", *args.max_step_ms) : "auto")
+      ->group(group);
+}
+
+// What a model leaves to the processor where the GPU's memory ends.
+void add_split(CLI::App& app, EngineArgs& args, const std::string& group) {
+  const std::string name = "--n-gpu-layers";
+  app.add_option_function<std::string>(
+         name,
+         [&args, name](const std::string& text) {
+           if (text == "all") return args.n_gpu_layers.reset();
+           std::int32_t value = 0;
+           if (!CLI::detail::lexical_cast(text, value) || value < 0 || value > kMostLayers) {
+             throw CLI::ValidationError(
+                 name, fmt::format("expected 0 to {} or all, found {}", kMostLayers, text));
+           }
+           args.n_gpu_layers = value;
+         },
+         "Layers that a GPU computes, the last ones, among which the output counts as one; the "
+         "processor computes the others in its own memory. More than there are, or all: all")
+      ->type_name("N")
+      ->default_str("all")
+      ->group(group);
+  app.add_option("--n-cpu-moe", args.n_cpu_moe,
+                 "Of a mixture that a GPU computes: the experts of the first N layers stay in the "
+                 "machine's memory, where the processor computes them")
+      ->type_name("N")
+      ->check(whole_number(0, kMostLayers))
+      ->capture_default_str()
       ->group(group);
 }
 
@@ -112,6 +141,7 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
       ->check(known_names("auto|cpu|cuda|cuda:N"))
       ->capture_default_str()
       ->group(machine_group);
+  add_split(app, args, group);
   app.add_option("--threads", args.threads,
                  "Threads (default: as many physical cores as affinity and cgroup quota allow)")
       ->type_name("N")

@@ -17,6 +17,8 @@ constexpr std::string_view kLocal =
     "use HF_TOKEN and HF_HOME; only the files that are needed are downloaded";
 constexpr std::string_view kNoGraphs = "there are no CUDA graphs";
 constexpr std::string_view kNotCompiled = "nothing is compiled at start";
+constexpr std::string_view kOffloadedWeights =
+    "--n-gpu-layers and --n-cpu-moe say what of a GPU's model is in this machine's memory";
 constexpr std::string_view kKernels = "kernels are chosen by processor and shape";
 constexpr std::string_view kOneProcess = "there is only one process";
 constexpr std::string_view kOneRank = "the model runs in one process";
@@ -147,8 +149,8 @@ constexpr auto kFlags = std::to_array<VllmFlag>({
     {"--worker-extension-cls", "", kOne, kMissing, "", kPlugins},
     // Memory and the KV cache.
     {"--swap-space", "", kOne, kMissing, "0|4", "swapping to memory", "--kv-offloading-size"},
-    {"--cpu-offload-gb", "", kOne, kFine, "0", "weights are in this machine's memory anyway"},
-    {"--cpu-offload-params", "", kMany, kFine, "", "weights are in this machine's memory anyway"},
+    {"--cpu-offload-gb", "", kOne, kFine, "0", kOffloadedWeights},
+    {"--cpu-offload-params", "", kMany, kFine, "", kOffloadedWeights},
     {"--num-gpu-blocks-override", "", kOne, kMissing, "",
      "a count of KV blocks as a flag; --kv-cache-memory-bytes sets it"},
     {"--prefix-caching-hash-algo", "", kOne, kFine, "builtin|sha256",

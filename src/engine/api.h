@@ -48,7 +48,11 @@ struct EngineArgs {
   std::string quantization = "none";    // of float weights at load: none, int8, int4
   std::string packed_weights_cache;     // folder for packed weights; empty: none
   std::string device = "auto";          // auto, cpu, cuda, cuda:N (engine/compute_device.h)
-  int threads = 0;                      // 0: the physical cores that affinity and quota allow
+  // Of a model that a GPU computes, the processor's part (engine/layer_split.h): all layers but the
+  // last so many, among which the output counts as one; and the experts of the first so many.
+  std::optional<std::int32_t> n_gpu_layers;  // nullopt: all are the GPU's
+  std::int32_t n_cpu_moe = 0;
+  int threads = 0;  // 0: the physical cores that affinity and quota allow
   std::int32_t block_size = 16;
   std::int32_t max_num_seqs = 256;
   std::int32_t max_num_batched_tokens = 512;

@@ -15,17 +15,18 @@ namespace {
 constexpr std::string_view kCuda = "cuda";
 
 ComputeDevice processor() {
-  return {
-      .gpu = std::nullopt,
-      .memory = read_memory_limits(),
-      .make = [](IsaLevel level, int num_threads) -> Result<std::unique_ptr<Device>> {
-        return std::unique_ptr<Device>(std::make_unique<CpuDevice>(num_threads, op_table(level)));
-      }};
+  return {.gpu = std::nullopt,
+          .memory = read_memory_limits(),
+          .host = std::nullopt,
+          .make = [](IsaLevel level, int num_threads) -> Result<std::unique_ptr<Device>> {
+            return make_processor(level, num_threads);
+          }};
 }
 
 ComputeDevice graphics_processor(const CudaDeviceInfo& gpu) {
   return {.gpu = gpu,
           .memory = {.total = gpu.total_bytes, .available = gpu.free_bytes, .gpu = gpu.name},
+          .host = read_memory_limits(),
           .make = [gpu](IsaLevel level, int num_threads) -> Result<std::unique_ptr<Device>> {
             return make_cuda_device(gpu, num_threads, op_table(level));
           }};
@@ -74,9 +75,15 @@ Status check_device_name(std::string_view name) {
                                   "use auto, cpu, cuda or cuda:N");
 }
 
-Result<ComputeDevice> choose_device(std::string_view name) {
+std::unique_ptr<Device> make_processor(IsaLevel level, int num_threads) {
+  return std::make_unique<CpuDevice>(num_threads, op_table(level));
+}
+
+Result<ComputeDevice> choose_device(std::string_view name,
+                                    std::optional<std::int32_t> n_gpu_layers) {
   QUIRE_RETURN_IF_ERROR(check_device_name(name));
-  if (name == "cpu" || (name == "auto" && !has_cuda_kernels())) return processor();
+  if (name == "cpu" || n_gpu_layers == 0 || (name == "auto" && !has_cuda_kernels()))
+    return processor();
   if (name != "auto") {
     QUIRE_ASSIGN_OR_RETURN(const CudaDeviceInfo gpu, find_cuda_device(*gpu_index(name)));
     return graphics_processor(gpu);

@@ -24,6 +24,9 @@ using MakeDevice = std::function<Result<std::unique_ptr<Device>>(IsaLevel level,
 struct ComputeDevice {
   std::optional<CudaDeviceInfo> gpu;  // nullopt: the processor
   MemoryLimits memory;                // of what computes
+  // Of the machine, whose processor may compute a part of a model beside it; nullopt: it is this
+  // processor that computes.
+  std::optional<MemoryLimits> host;
   MakeDevice make;
 
   // What a stream of it needs for itself; `num_threads`: of the host.
@@ -33,9 +36,13 @@ struct ComputeDevice {
 };
 
 // "cpu"; "cuda" or "cuda:N", GPU N; "auto": the first GPU that the build's kernels run on, where
-// there is one, else the processor. kInvalidArgument for another name; errors of cuda_devices()
-// where a GPU is asked for.
-Result<ComputeDevice> choose_device(std::string_view name);
+// there is one, else the processor. That as well where no layer is a GPU's (`n_gpu_layers` 0).
+// kInvalidArgument for another name; errors of cuda_devices() where a GPU is asked for.
+Result<ComputeDevice> choose_device(std::string_view name,
+                                    std::optional<std::int32_t> n_gpu_layers = {});
+
+// The processor as a device.
+std::unique_ptr<Device> make_processor(IsaLevel level, int num_threads);
 
 // Tells the log what has been taken of a GPU's memory since it was chosen, beside what was planned;
 // nothing where the processor computes.

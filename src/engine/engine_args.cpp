@@ -76,6 +76,9 @@ Status check_offload(const EngineArgs& args) {
 Status check_engine_args(const EngineArgs& args) {
   QUIRE_RETURN_IF_ERROR(check_names(args));
   QUIRE_RETURN_IF_ERROR(check_range("--threads", args.threads, 0, 1024));
+  QUIRE_RETURN_IF_ERROR(
+      check_range("--n-gpu-layers", args.n_gpu_layers.value_or(0), 0, kMostLayers));
+  QUIRE_RETURN_IF_ERROR(check_range("--n-cpu-moe", args.n_cpu_moe, 0, kMostLayers));
   QUIRE_RETURN_IF_ERROR(check_range("--block-size", args.block_size, 1, 1024));
   QUIRE_RETURN_IF_ERROR(check_range("--max-num-seqs", args.max_num_seqs, 1, 4096));
   QUIRE_RETURN_IF_ERROR(

@@ -12,6 +12,9 @@
 
 namespace quire {
 
+// What --n-gpu-layers and --n-cpu-moe are at most.
+inline constexpr std::int32_t kMostLayers = 100'000;
+
 // kInvalidArgument for a name that does not exist or a number out of range, naming the flag. What
 // depends on the model (--max-model-len, a type that it does not have) is left to size_engine().
 Status check_engine_args(const EngineArgs& args);

@@ -21,15 +21,15 @@ namespace {
 
 // Packs the weights, or maps them where they were packed before and kept.
 Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBundle& bundle,
-                                          const EngineSizes& sizes, Device& device,
+                                          const EngineSizes& sizes, const ModelDevices& devices,
                                           const LoadProgress& progress) {
   std::unique_ptr<PackedCache> cache;
   if (!args.packed_weights_cache.empty()) {
     QUIRE_ASSIGN_OR_RETURN(cache, PackedCache::open(args.packed_weights_cache, bundle.files.path,
-                                                    *bundle.weights, sizes.quantization, device));
+                                                    *bundle.weights, sizes.quantization, devices));
   }
   QUIRE_ASSIGN_OR_RETURN(
-      auto model, Model::load(bundle.spec, *bundle.weights, sizes.max_model_len, device, progress,
+      auto model, Model::load(bundle.spec, *bundle.weights, sizes.max_model_len, devices, progress,
                               sizes.quantization, cache.get()));
   if (cache) {
     const auto outcome = cache->finish();
@@ -42,11 +42,22 @@ Result<std::unique_ptr<Model>> load_model(const EngineArgs& args, const ModelBun
   return model;
 }
 
+// What computes the model, and the processor if it has a part of it.
+Result<std::vector<std::unique_ptr<Device>>> make_devices(const ComputeDevice& on,
+                                                          const EngineSizes& sizes, IsaLevel level,
+                                                          int threads) {
+  std::vector<std::unique_ptr<Device>> devices;
+  QUIRE_ASSIGN_OR_RETURN(auto main, on.make(level, threads));
+  devices.push_back(std::move(main));
+  if (!sizes.runner.split.empty()) devices.push_back(make_processor(level, threads));
+  return devices;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::create(const EngineArgs& args,
                                                const EngineObserver& observer) {
-  QUIRE_ASSIGN_OR_RETURN(const ComputeDevice device, choose_device(args.device));
+  QUIRE_ASSIGN_OR_RETURN(const ComputeDevice device, choose_device(args.device, args.n_gpu_layers));
   return create_engine(args, observer, device);
 }
 
@@ -87,17 +98,21 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   }
   if (observer.planned) observer.planned(sizes.plan);
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
-  QUIRE_ASSIGN_OR_RETURN(auto device, or_status([&] { return on.make(level, threads); }));
-  QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, *device, observer.loaded));
+  QUIRE_ASSIGN_OR_RETURN(auto owned_devices,
+                         or_status([&] { return make_devices(on, sizes, level, threads); }));
+  const ModelDevices devices(*owned_devices.front(),
+                             owned_devices.size() > 1 ? owned_devices.back().get() : nullptr,
+                             sizes.runner.split);
+  QUIRE_ASSIGN_OR_RETURN(auto model, load_model(args, bundle, sizes, devices, observer.loaded));
   if (draft) {
-    QUIRE_ASSIGN_OR_RETURN(
-        parts.draft_model,
-        load_draft_model(*draft, *sizes.draft, args.speculation->token_tree, *model, *device));
+    QUIRE_ASSIGN_OR_RETURN(parts.draft_model,
+                           load_draft_model(*draft, *sizes.draft, args.speculation->token_tree,
+                                            *model, *devices.main));
   }
   // Packed: of the mapping no page is left in memory, and the updater alone reads it again.
   auto updater = std::make_unique<WeightUpdater>(std::move(bundle.weights), sizes.max_model_len,
-                                                 sizes.quantization, *device);
-  QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, *device, sizes.runner));
+                                                 sizes.quantization, devices);
+  QUIRE_ASSIGN_OR_RETURN(auto runner, ModelRunner::create(*model, devices, sizes.runner));
   if (offload_files != nullptr) {
     QUIRE_RETURN_IF_ERROR(runner->offload_to(std::move(offload_files)));
   }
@@ -111,7 +126,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   info.activation = runner_config.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32";
   info.quantization = load_quantization_name(sizes.quantization);
   info.threads = threads;
-  info.weight_bytes = model->weight_bytes();
+  info.weight_bytes = model->weight_bytes().total();
   info.kv_cache_bytes = runner->kv_cache_bytes();
   info.kv_bytes_per_token = ModelRunner::kv_block_bytes(spec, runner_config) /
                             static_cast<std::uint64_t>(runner_config.block_size);
@@ -121,7 +136,7 @@ Result<std::unique_ptr<Engine>> create_engine(const EngineArgs& args,
   SpanRecorder* const on_device = profile == nullptr ? nullptr : &profile->device;
   QUIRE_ASSIGN_OR_RETURN(parts.executor, or_status([&]() -> Result<std::unique_ptr<Executor>> {
                            return std::unique_ptr<Executor>(new InProcessExecutor(
-                               std::move(device), std::move(model), std::move(runner),
+                               std::move(owned_devices), std::move(model), std::move(runner),
                                args.max_steps_in_flight, spans, on_device, std::move(updater)));
                          }));
   parts.stepped = observer.stepped;

@@ -10,12 +10,14 @@
 #include "core/kv_tier.h"
 #include "draft/drafter.h"
 #include "engine/engine_args.h"
+#include "engine/layer_split.h"
 #include "engine/medusa_drafter.h"
 #include "engine/output_processor.h"
 #include "engine/state_drafter.h"
 #include "exec/kv_offloader.h"
 #include "models/decoder_model.h"
 #include "models/kv_groups.h"
+#include "plan/weight_plan.h"
 #include "tensor/thread_pool.h"
 #include "tier/block_file.h"
 
@@ -46,6 +48,16 @@ Result<std::int32_t> resolve_max_model_len(const EngineArgs& args, const Decoder
                           fmt::format("use 1 to {}", trained));
   }
   return *args.max_model_len;
+}
+
+// Layers of the device whose experts the host has.
+std::int64_t distant_expert_layers(const DecoderSpec& spec, const LayerSplit& split) {
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
+    const bool mixture = spec.layers[static_cast<std::size_t>(i)].moe() != nullptr;
+    if (mixture && split.distant_experts(i)) ++count;
+  }
+  return count;
 }
 
 // Rows whose logits a step with drafts computes at once: for a few sequences all of them, so that
@@ -103,6 +115,7 @@ Status size_draft_model(const EngineArgs& args, const DraftBundle& draft,
                         MemoryPlanInput& input) {
   DraftSizes& own = sizes.draft.emplace();
   own.runner = sizes.runner;
+  own.runner.split = {};
   own.runner.max_sampled_rows = 0;
   own.runner.max_draft_paths = 1;
   own.runner.inner_layers.clear();
@@ -120,8 +133,9 @@ Status size_draft_model(const EngineArgs& args, const DraftBundle& draft,
   const RunnerMemory memory = ModelRunner::memory_of(
       draft.spec, own.runner,
       device.stream_memory(ModelRunner::stream_limits(draft.spec, own.runner), threads));
-  input.draft_bytes = planned_weight_bytes(draft.spec, *draft.weights, own.runner.max_model_len) +
-                      memory.activations() + memory.workspace;
+  input.draft_bytes =
+      planned_weight_bytes(draft.spec, *draft.weights, own.runner.max_model_len).main +
+      memory.activations() + memory.workspace;
   if (draft.spec.state_input.present) {
     input.draft_bytes += StateDrafter::bytes(draft.spec.state_size(), args.max_num_seqs,
                                              sizes.max_model_len, args.max_num_batched_tokens);
@@ -149,15 +163,16 @@ Status size_offloading(const EngineArgs& args, const DecoderSpec& spec, const En
         "leave --kv-offload-path out for this model");
   }
   const double bytes = args.kv_offloading_size * (std::uint64_t{1} << 30);
-  const std::uint64_t block_bytes = BlockFile::disk_bytes(input.kv_page_bytes, 1);
+  const std::uint64_t page_bytes = input.kv_page_bytes + input.host_page_bytes;
+  const std::uint64_t block_bytes = BlockFile::disk_bytes(page_bytes, 1);
   input.offload_blocks = static_cast<std::int64_t>(bytes / static_cast<double>(block_bytes));
   if (input.offload_blocks < 1) {
     return Status::config(fmt::format("--kv-offloading-size {}: one block takes {} bytes",
                                       args.kv_offloading_size, block_bytes),
                           "give it more");
   }
-  input.offload_disk_bytes = BlockFile::disk_bytes(input.kv_page_bytes, input.offload_blocks);
-  input.offload_bytes = KvOffloader::buffer_bytes_of(input.kv_page_bytes) +
+  input.offload_disk_bytes = BlockFile::disk_bytes(page_bytes, input.offload_blocks);
+  input.offload_bytes = KvOffloader::buffer_bytes_of(page_bytes) +
                         static_cast<std::uint64_t>(input.offload_blocks) *
                             (BlockFile::kMemoryPerBlock + KvTier::kBytesPerBlock);
   return {};
@@ -201,6 +216,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
       runner.inner_layers = draft->inner_layers;
     }
   }
+  QUIRE_ASSIGN_OR_RETURN(runner.split, layer_split(args, spec, device));
   runner.max_steps_in_flight = args.max_steps_in_flight;
   runner.max_model_len = sizes.max_model_len;
   const auto eos_ids = bundle.text.tokenizer->eos_ids();
@@ -210,11 +226,25 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   const int threads = args.threads > 0 ? args.threads : default_num_threads();
 
   MemoryPlanInput input;
-  input.weight_bytes =
-      planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len, sizes.quantization);
-  input.kv_page_bytes = ModelRunner::kv_page_bytes(spec, runner);
+  const SplitBytes weights = planned_weight_bytes(spec, *bundle.weights, sizes.max_model_len,
+                                                  sizes.quantization, runner.split);
+  const SplitBytes page = ModelRunner::kv_page_bytes(spec, runner);
+  input.weight_bytes = weights.main;
+  input.kv_page_bytes = page.main;
+  input.host_page_bytes = page.host;
+  StreamMemory host_stream;
+  if (!runner.split.empty()) {
+    host_stream = cpu_stream_memory(ModelRunner::host_stream_limits(spec, runner), threads);
+    input.host_limits = *device.host;
+  }
   const RunnerMemory memory = ModelRunner::memory_of(
-      spec, runner, device.stream_memory(ModelRunner::stream_limits(spec, runner), threads));
+      spec, runner, device.stream_memory(ModelRunner::stream_limits(spec, runner), threads),
+      host_stream);
+  input.host_part = {.num_layers = runner.split.host_layers,
+                     .num_expert_layers = distant_expert_layers(spec, runner.split),
+                     .weight_bytes = weights.host,
+                     .activation_bytes = memory.of_host_part() + memory.host_transfers,
+                     .workspace_bytes = memory.host_workspace};
   const StepResultLimits results = {.max_num_seqs = args.max_num_seqs,
                                     .max_num_batched_tokens = args.max_num_batched_tokens,
                                     .max_logprobs = args.max_logprobs,
@@ -227,7 +257,7 @@ Result<EngineSizes> size_engine(const EngineArgs& args, const ModelBundle& bundl
   } else if (args.speculation) {
     input.draft_bytes = drafter_bytes(*args.speculation, args.max_num_seqs, sizes.max_model_len);
   }
-  if (device.gpu) {
+  if (device.host) {
     input.host_bytes = host_bytes + table_bytes;
   } else {
     input.activation_bytes += host_bytes;

@@ -28,8 +28,12 @@ Result<std::string> identity_text(const EngineArgs& args, const ModelBundle& bun
       QUIRE_VERSION, bundle.spec.architecture, load_quantization_name(sizes.quantization), level,
       runner.activation_mode == ActivationMode::kInt16 ? "rounded" : "float32",
       dtype_name(runner.kv_cache_dtype), args.block_size,
-      ModelRunner::kv_page_bytes(bundle.spec, runner), sizes.max_model_len,
+      ModelRunner::kv_page_bytes(bundle.spec, runner).total(), sizes.max_model_len,
       checkpoint_state(*bundle.weights));
+  if (!runner.split.empty()) {
+    text += fmt::format("; the processor's: {} layers, experts of {}", runner.split.host_layers,
+                        runner.split.host_expert_layers);
+  }
   for (const auto& path : {bundle.files.config, bundle.files.params}) {
     if (!path) continue;
     QUIRE_ASSIGN_OR_RETURN(const std::string config, read_file(*path, kMaxConfigBytes));
@@ -48,10 +52,11 @@ Result<std::unique_ptr<BlockFile>> open_offload_files(const EngineArgs& args,
   const BlockName identity = sha256(std::as_bytes(std::span(text)));
   const std::filesystem::path folder =
       std::filesystem::path(args.kv_offload_path) / fmt::format("quire-kv-{:016x}", identity[0]);
-  auto file = BlockFile::open({.folder = folder,
-                               .identity = identity,
-                               .block_bytes = ModelRunner::kv_page_bytes(bundle.spec, sizes.runner),
-                               .max_blocks = sizes.plan.offload_blocks});
+  auto file =
+      BlockFile::open({.folder = folder,
+                       .identity = identity,
+                       .block_bytes = ModelRunner::kv_page_bytes(bundle.spec, sizes.runner).total(),
+                       .max_blocks = sizes.plan.offload_blocks});
   if (!file.ok()) {
     const bool busy = file.status().code() == StatusCode::kUnavailable;
     return Status(file.status().code(), "--kv-offload-path: " + file.status().message(),

@@ -1,5 +1,6 @@
 #include "exec/in_process_executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -24,12 +25,13 @@ constexpr Stage kMasksStage = {StageKind::kWait, "wait for masks"};
 
 }  // namespace
 
-InProcessExecutor::InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
+InProcessExecutor::InProcessExecutor(std::vector<std::unique_ptr<Device>> devices,
+                                     std::unique_ptr<Model> model,
                                      std::unique_ptr<ModelRunner> runner,
                                      std::int32_t max_steps_in_flight, SpanRecorder* spans,
                                      SpanRecorder* on_device,
                                      std::unique_ptr<WeightUpdater> updater)
-    : device_(std::move(device)),
+    : devices_(std::move(devices)),
       updater_(std::move(updater)),
       model_(std::move(model)),
       runner_(std::move(runner)),
@@ -47,6 +49,12 @@ InProcessExecutor::~InProcessExecutor() {
   num_sampling_.fetch_add(1);
   num_sampling_.notify_one();
   thread_.join();
+}
+
+std::uint64_t InProcessExecutor::progress() const {
+  std::uint64_t sum = 0;
+  for (const auto& device : devices_) sum += device->progress();
+  return sum;
 }
 
 Status InProcessExecutor::submit(const SchedulerOutput& plan) {
@@ -78,7 +86,7 @@ Status InProcessExecutor::collect(ModelRunnerOutput& result) {
   if (num_collected_ == num_sampling_.load(std::memory_order_relaxed)) {
     return Status::internal("there is no step whose result could come");
   }
-  if (device_->kind() != "cpu") {
+  if (std::ranges::none_of(devices_, [](const auto& each) { return each->kind() == "cpu"; })) {
     spin_until([&] { return num_done_.load() != num_collected_; }, kResultSpin);
   }
   for (std::uint32_t done = num_done_; done == num_collected_; done = num_done_) {

@@ -19,12 +19,12 @@ namespace quire {
 
 class InProcessExecutor final : public Executor {
  public:
-  // Owns what a step needs: the device, weights and the runner, which refers to both. At most
+  // Owns what a step needs: the devices, weights and the runner, which refers to both. At most
   // `max_steps_in_flight` (>= 1) steps between submit() and collect(). The executor's thread
   // records each step, with all that the runner records inside it, in `spans`, and what a device
-  // of its own does in `on_device`; both may be null. `updater`: of this device, for
+  // of its own does in `on_device`; both may be null. `updater`: of these devices, for
   // update_weights().
-  InProcessExecutor(std::unique_ptr<Device> device, std::unique_ptr<Model> model,
+  InProcessExecutor(std::vector<std::unique_ptr<Device>> devices, std::unique_ptr<Model> model,
                     std::unique_ptr<ModelRunner> runner, std::int32_t max_steps_in_flight,
                     SpanRecorder* spans, SpanRecorder* on_device,
                     std::unique_ptr<WeightUpdater> updater);
@@ -39,7 +39,7 @@ class InProcessExecutor final : public Executor {
   void on_tier_report(std::function<void()> tell) override;
   TierStats tier_stats() const override;
   std::int64_t keep_blocks(std::span<const BlockStore> blocks, Duration limit) override;
-  std::uint64_t progress() const override { return device_->progress(); }
+  std::uint64_t progress() const override;
 
  private:
   struct Step {
@@ -53,7 +53,7 @@ class InProcessExecutor final : public Executor {
   bool compute(Step& step, std::uint32_t number);
   bool wait_for(const std::atomic<std::uint32_t>& count, std::uint32_t number);
 
-  std::unique_ptr<Device> device_;
+  std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<WeightUpdater> updater_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<ModelRunner> runner_;

@@ -18,21 +18,23 @@ constexpr std::chrono::milliseconds kLongestWait{100};
 
 }  // namespace
 
-Result<std::unique_ptr<KvOffloader>> KvOffloader::create(Device& device, const KvStorage& storage,
+Result<std::unique_ptr<KvOffloader>> KvOffloader::create(std::span<const Part> parts,
                                                          std::unique_ptr<BlockFile> file) {
-  // For copies alone: as small a stream as can be.
-  QUIRE_ASSIGN_OR_RETURN(
-      auto ops, device.make_stream({.max_rows = 1, .vocab_size = 1, .max_sampled_rows = 1}));
+  std::vector<OwnPart> own;
+  for (const Part& part : parts) {
+    // For copies alone: as small a stream as can be.
+    QUIRE_ASSIGN_OR_RETURN(auto ops, part.device->make_stream(
+                                         {.max_rows = 1, .vocab_size = 1, .max_sampled_rows = 1}));
+    own.push_back({part, std::move(ops)});
+  }
   return or_status([&]() -> Result<std::unique_ptr<KvOffloader>> {
-    return std::unique_ptr<KvOffloader>(new KvOffloader(storage, std::move(file), std::move(ops)));
+    return std::unique_ptr<KvOffloader>(new KvOffloader(std::move(own), std::move(file)));
   });
 }
 
-KvOffloader::KvOffloader(const KvStorage& storage, std::unique_ptr<BlockFile> file,
-                         std::unique_ptr<OpStream> ops)
-    : storage_(storage),
+KvOffloader::KvOffloader(std::vector<OwnPart> parts, std::unique_ptr<BlockFile> file)
+    : parts_(std::move(parts)),
       file_(std::move(file)),
-      ops_(std::move(ops)),
       memory_(buffer_bytes_of(file_->block_bytes())) {
   for (std::size_t i = 0; i < num_buffers(file_->block_bytes()); ++i) free_buffers_.push_back(i);
   for (const BlockName& name : file_->names()) report_.added.push_back(name[0]);
@@ -49,7 +51,12 @@ KvOffloader::~KvOffloader() {
   thread_.join();
 }
 
-Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
+Status KvOffloader::synchronize_steps() {
+  for (const OwnPart& own : parts_) QUIRE_RETURN_IF_ERROR(own.part.ops->synchronize());
+  return {};
+}
+
+Status KvOffloader::begin(const SchedulerOutput& step) {
   if (step.block_stores.empty() && step.block_fetches.empty()) return {};
   const auto until = std::chrono::steady_clock::now() + kLongestWait;
   std::vector<Job> jobs;
@@ -57,7 +64,7 @@ Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
   for (const BlockStore& each : step.block_stores) {
     std::optional<std::size_t> place = take_buffer({});
     if (!place) {
-      QUIRE_RETURN_IF_ERROR(ops.synchronize());
+      QUIRE_RETURN_IF_ERROR(synchronize_steps());
       hand_over(jobs);
       place = take_buffer(until);
     }
@@ -66,10 +73,14 @@ Status KvOffloader::begin(const SchedulerOutput& step, OpStream& ops) {
       dropped = true;
       continue;
     }
-    storage_.read_page(ops, each.block_id, buffer(*place));
+    std::span<std::byte> to = buffer(*place);
+    for (const OwnPart& own : parts_) {
+      own.part.storage->read_page(*own.part.ops, each.block_id, to);
+      to = to.subspan(own.part.storage->page_bytes());
+    }
     jobs.emplace_back(Store{*place, each.name});
   }
-  QUIRE_RETURN_IF_ERROR(ops.synchronize());
+  QUIRE_RETURN_IF_ERROR(synchronize_steps());
   for (const BlockFetch& each : step.block_fetches) {
     Fetch* last = jobs.empty() ? nullptr : std::get_if<Fetch>(&jobs.back());
     if (last == nullptr || last->id != each.fetch_id) {
@@ -227,18 +238,27 @@ void KvOffloader::do_job(const Keep& keep) {
 
 // No matter what of others it replaces: nobody asks for them any more.
 Status KvOffloader::keep_block(const BlockStore& block) {
-  ops_->begin_step();
-  storage_.read_page(*ops_, block.block_id, read_buffer());
-  QUIRE_RETURN_IF_ERROR(ops_->synchronize());
+  std::span<std::byte> to = read_buffer();
+  for (const OwnPart& own : parts_) {
+    own.ops->begin_step();
+    own.part.storage->read_page(*own.ops, block.block_id, to);
+    QUIRE_RETURN_IF_ERROR(own.ops->synchronize());
+    to = to.subspan(own.part.storage->page_bytes());
+  }
   std::optional<BlockName> replaced;
   return file_->put(block.name, read_buffer(), replaced);
 }
 
 bool KvOffloader::fetch_block(const BlockFetch& block) {
   if (!file_->get(block.name, read_buffer())) return false;
-  ops_->begin_step();
-  storage_.write_page(*ops_, block.block_id, read_buffer());
-  return ops_->synchronize().ok();
+  std::span<const std::byte> from = read_buffer();
+  for (const OwnPart& own : parts_) {
+    own.ops->begin_step();
+    own.part.storage->write_page(*own.ops, block.block_id, from);
+    if (!own.ops->synchronize().ok()) return false;
+    from = from.subspan(own.part.storage->page_bytes());
+  }
+  return true;
 }
 
 }  // namespace quire

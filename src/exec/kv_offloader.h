@@ -38,9 +38,16 @@ namespace quire {
 
 class KvOffloader {
  public:
-  // The first report says what the file has. Borrows the device and the storage, whose pages the
-  // file's blocks are. kResourceExhausted.
-  static Result<std::unique_ptr<KvOffloader>> create(Device& device, const KvStorage& storage,
+  // Where a part of each page lies; `ops`: those that compute the steps there. All borrowed.
+  struct Part {
+    Device* device = nullptr;
+    const KvStorage* storage = nullptr;
+    OpStream* ops = nullptr;
+  };
+
+  // The first report says what the file has. The file's blocks are pages, part after part.
+  // kResourceExhausted.
+  static Result<std::unique_ptr<KvOffloader>> create(std::span<const Part> parts,
                                                      std::unique_ptr<BlockFile> file);
   ~KvOffloader();  // what is not written by now is not kept
 
@@ -49,8 +56,8 @@ class KvOffloader {
     return block_bytes * (num_buffers(block_bytes) + 1);
   }
 
-  // Before anything of the step computes, on the thread that drives `ops`.
-  Status begin(const SchedulerOutput& step, OpStream& ops);
+  // Before anything of the step computes, on the thread that drives the parts' ops.
+  Status begin(const SchedulerOutput& step);
 
   // As Executor says; waits for what was to be stored before, too.
   std::int64_t keep(std::span<const BlockStore> blocks, Duration limit);
@@ -77,8 +84,13 @@ class KvOffloader {
   };
   using Job = std::variant<Store, Fetch, Keep>;
 
-  KvOffloader(const KvStorage& storage, std::unique_ptr<BlockFile> file,
-              std::unique_ptr<OpStream> ops);
+  // A part, and the stream of the thread for it.
+  struct OwnPart {
+    Part part;
+    std::unique_ptr<OpStream> ops;
+  };
+
+  KvOffloader(std::vector<OwnPart> parts, std::unique_ptr<BlockFile> file);
 
   static constexpr std::uint64_t num_buffers(std::uint64_t block_bytes) {
     constexpr std::uint64_t kBytes = std::uint64_t{64} << 20;
@@ -92,6 +104,8 @@ class KvOffloader {
   }
   // The thread's own buffer, for what it reads.
   std::span<std::byte> read_buffer() { return buffer(num_buffers(file_->block_bytes())); }
+  // Until all that computes, or copies for a step, has come to its end.
+  Status synchronize_steps();
   std::optional<std::size_t> take_buffer(std::chrono::steady_clock::time_point until);
   void drop(const BlockName& name);
   void hand_over(std::vector<Job>& jobs);
@@ -105,9 +119,8 @@ class KvOffloader {
   void stop_stores(const Status& error);
   void tell();
 
-  const KvStorage& storage_;
-  std::unique_ptr<BlockFile> file_;  // the thread's alone
-  std::unique_ptr<OpStream> ops_;    // likewise
+  std::vector<OwnPart> parts_;
+  std::unique_ptr<BlockFile> file_;  // the thread's alone, like the parts' own streams
   std::vector<std::byte> memory_;    // of the buffers
 
   mutable std::mutex mutex_;

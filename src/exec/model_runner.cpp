@@ -17,6 +17,12 @@ KvPaging paging_of(const DecoderSpec& spec, const ModelRunnerConfig& config) {
   return kv_paging(spec, config.max_model_len, config.kv_format());
 }
 
+LayerSpan host_layers(const ModelRunnerConfig& config) { return {0, config.split.host_layers}; }
+
+LayerSpan main_layers(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return {config.split.host_layers, spec.num_layers()};
+}
+
 InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& paging) {
   return {.block_size = config.block_size,
           .pages_per_block = paging.pages_per_block(),
@@ -27,40 +33,38 @@ InputBatchLimits batch_limits(const ModelRunnerConfig& config, const KvPaging& p
           .max_draft_paths = config.max_draft_paths};
 }
 
-AttentionHeads attention_heads(const LayerSpec& layer) {
-  const KvHeads heads = layer.kv_heads();
-  return {.num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
-          .heads_per_kv_head = static_cast<std::int32_t>(heads.num_heads / heads.num_kv_heads)};
-}
-
-// Of a layer's blocks, in slots of so many bytes; of a layer that keeps a state these alone.
-KvLayout kv_layout(const LayerSpec& layer, const ModelRunnerConfig& config,
-                   std::uint64_t slot_bytes) {
-  if (layer.keeps_state()) return {.stride = slot_bytes};
-  const KvHeads heads = layer.kv_heads();
-  return {.dtype = config.kv_cache_dtype,
-          .block_size = config.block_size,
-          .num_kv_heads = static_cast<std::int32_t>(heads.num_kv_heads),
-          .head_dim = static_cast<std::int32_t>(heads.head_dim),
-          .stride = slot_bytes,
-          .latent_dims = static_cast<std::int32_t>(heads.latent_dims)};
-}
-
-// What a layer keeps in a block.
-std::uint64_t layer_block_bytes(const DecoderSpec& spec, std::size_t layer,
-                                const ModelRunnerConfig& config) {
-  const std::uint64_t state = spec.state_bytes(static_cast<std::int64_t>(layer));
-  return state != 0 ? state : kv_layout(spec.layers[layer], config, 0).block_bytes();
-}
-
-std::uint64_t kv_slot_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                            const KvPaging& paging) {
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < spec.layers.size(); ++i) {
-    const auto parts = static_cast<std::uint64_t>(paging.places[i].parts);
-    bytes = std::max(bytes, parts * layer_block_bytes(spec, i, config));
+bool has_distant_experts(const DecoderSpec& spec, const LayerSplit& split) {
+  for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
+    if (spec.layers[static_cast<std::size_t>(i)].moe() != nullptr && split.distant_experts(i)) {
+      return true;
+    }
   }
-  return bytes;
+  return false;
+}
+
+DistantExperts::Sizes distant_sizes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return {.max_rows = config.max_num_batched_tokens,
+          .hidden_size = spec.hidden_size,
+          .experts_per_row = spec.experts().experts_per_row};
+}
+
+AttentionSizes attention_sizes(const DecoderSpec& spec, const ModelRunnerConfig& config,
+                               const LayerSpan& layers) {
+  if (layers.begin == layers.end) return {};
+  AttentionSizes attention = {
+      .max_seq_len = config.max_model_len,
+      .max_num_seqs = std::min(config.max_num_seqs * config.max_draft_paths,
+                               std::max(config.max_num_seqs, config.max_num_batched_tokens))};
+  for (std::int64_t i = layers.begin; i < layers.end; ++i) {
+    const LayerSpec& layer = spec.layers[static_cast<std::size_t>(i)];
+    if (layer.keeps_state()) continue;
+    const AttentionHeads heads = DevicePart::attention_heads(layer);
+    attention.head_dim =
+        std::max(attention.head_dim, static_cast<std::int32_t>(layer.kv_heads().head_dim));
+    attention.heads_per_kv_head = std::max(attention.heads_per_kv_head, heads.heads_per_kv_head);
+    attention.num_kv_heads = std::max(attention.num_kv_heads, heads.num_kv_heads);
+  }
+  return attention;
 }
 
 }  // namespace
@@ -68,38 +72,40 @@ std::uint64_t kv_slot_bytes(const DecoderSpec& spec, const ModelRunnerConfig& co
 std::uint64_t ModelRunner::kv_block_bytes(const DecoderSpec& spec,
                                           const ModelRunnerConfig& config) {
   const KvPaging paging = paging_of(spec, config);
-  return kv_page_bytes(spec, config) * static_cast<std::uint64_t>(paging.pages_per_block());
+  return kv_page_bytes(spec, config).total() * static_cast<std::uint64_t>(paging.pages_per_block());
+}
+
+SplitBytes ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
+  return {DevicePart::kv_page_bytes(spec, config, main_layers(spec, config)),
+          DevicePart::kv_page_bytes(spec, config, host_layers(config))};
 }
 
 StreamLimits ModelRunner::stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config) {
-  AttentionSizes attention = {
-      .max_seq_len = config.max_model_len,
-      .max_num_seqs = std::min(config.max_num_seqs * config.max_draft_paths,
-                               std::max(config.max_num_seqs, config.max_num_batched_tokens))};
-  for (const LayerSpec& layer : spec.layers) {
-    if (layer.keeps_state()) continue;
-    const AttentionHeads heads = attention_heads(layer);
-    attention.head_dim =
-        std::max(attention.head_dim, static_cast<std::int32_t>(layer.kv_heads().head_dim));
-    attention.heads_per_kv_head = std::max(attention.heads_per_kv_head, heads.heads_per_kv_head);
-    attention.num_kv_heads = std::max(attention.num_kv_heads, heads.num_kv_heads);
-  }
   return {.max_rows = std::max(config.max_num_batched_tokens, config.rows_at_once()),
           .max_inputs = spec.max_product_inputs(),
-          .attention = attention,
+          .attention = attention_sizes(spec, config, main_layers(spec, config)),
           .vocab_size = spec.vocab_size,
           .max_sampled_rows = config.rows_at_once(),
+          .experts = spec.experts(),
+          .head_products = spec.head_products(),
+          .downloaded_bytes = has_distant_experts(spec, config.split)
+                                  ? DistantExperts::downloaded_bytes(distant_sizes(spec, config))
+                                  : 0};
+}
+
+StreamLimits ModelRunner::host_stream_limits(const DecoderSpec& spec,
+                                             const ModelRunnerConfig& config) {
+  return {.max_rows = config.max_num_batched_tokens,
+          .max_inputs = spec.max_product_inputs(),
+          .attention = attention_sizes(spec, config, host_layers(config)),
+          .vocab_size = 1,
+          .max_sampled_rows = 1,
           .experts = spec.experts(),
           .head_products = spec.head_products()};
 }
 
-std::uint64_t ModelRunner::kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config) {
-  const KvPaging paging = paging_of(spec, config);
-  return kv_slot_bytes(spec, config, paging) * static_cast<std::uint64_t>(paging.slots_per_page);
-}
-
 RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                                    const StreamMemory& stream) {
+                                    const StreamMemory& stream, const StreamMemory& host) {
   const std::int64_t rows = config.max_num_batched_tokens;
   RunnerMemory memory;
   memory.hidden = Arena::float_bytes(rows * spec.hidden_size);
@@ -126,126 +132,93 @@ RunnerMemory ModelRunner::memory_of(const DecoderSpec& spec, const ModelRunnerCo
     memory.states += static_cast<std::uint64_t>(2 * rows) * sizeof(std::int64_t);
   }
   memory.batch = InputBatch::bytes(batch_limits(config, paging_of(spec, config)));
+  memory.downloads = stream.downloads;
+  if (config.split.host_layers > 0) {
+    memory.host_hidden = memory.hidden;
+    memory.host_arena = memory.arena;
+    memory.host_transfers = Crossing::bytes(Model::crossing_numbers(spec, rows));
+  }
+  if (has_distant_experts(spec, config.split)) {
+    memory.host_experts = DistantExperts::bytes(distant_sizes(spec, config));
+    memory.host_transfers += DistantExperts::host_bytes(distant_sizes(spec, config));
+  }
+  memory.host_workspace = host.workspace + host.sampling;
   return memory;
 }
 
-Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model, Device& device,
+Result<std::unique_ptr<ModelRunner>> ModelRunner::create(const Model& model,
+                                                         const ModelDevices& devices,
                                                          const ModelRunnerConfig& config) {
   const DecoderSpec& spec = model.spec();
-  const KvPaging paging = paging_of(spec, config);
-  QUIRE_ASSIGN_OR_RETURN(KvStorage kv,
-                         KvStorage::create(device, kv_slot_bytes(spec, config, paging),
-                                           paging.slots_per_page, config.num_blocks));
-  QUIRE_ASSIGN_OR_RETURN(Buffer memory, device.allocate(memory_of(spec, config, {}).on_device()));
-  QUIRE_ASSIGN_OR_RETURN(auto ops, device.make_stream(stream_limits(spec, config)));
-  return std::unique_ptr<ModelRunner>(new ModelRunner(model, device, config, paging, std::move(kv),
-                                                      std::move(memory), std::move(ops)));
+  const RunnerMemory memory = memory_of(spec, config, {});
+  QUIRE_ASSIGN_OR_RETURN(auto main,
+                         DevicePart::create(*devices.main, spec, config, main_layers(spec, config),
+                                            stream_limits(spec, config), memory.on_device()));
+  std::unique_ptr<DevicePart> host;
+  if (!config.split.empty()) {
+    QUIRE_ASSIGN_OR_RETURN(
+        host, DevicePart::create(*devices.host, spec, config, host_layers(config),
+                                 host_stream_limits(spec, config), memory.of_host_part()));
+  }
+  return std::unique_ptr<ModelRunner>(
+      new ModelRunner(model, config, std::move(main), std::move(host)));
 }
 
-ModelRunner::ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config,
-                         const KvPaging& paging, KvStorage kv, Buffer memory,
-                         std::unique_ptr<OpStream> ops)
+ModelRunner::ModelRunner(const Model& model, const ModelRunnerConfig& config,
+                         std::unique_ptr<DevicePart> main, std::unique_ptr<DevicePart> host)
     : model_(model),
-      device_(device),
       config_(config),
-      places_(paging.places),
-      kv_(std::move(kv)),
-      memory_(std::move(memory)),
-      batch_(batch_limits(config, paging)),
-      ops_(std::move(ops)),
+      main_(std::move(main)),
+      host_(std::move(host)),
+      batch_(batch_limits(config, paging_of(model.spec(), config))),
       sampler_(model.spec().vocab_size, config.rows_at_once(), config.eos_token_ids),
       pooler_(config.rows_at_once(), model.spec().hidden_size),
-      arena_({}) {
-  const RunnerMemory parts = memory_of(model.spec(), config, {});
-  std::byte* next = memory_.data();
-  const auto take = [&](std::uint64_t bytes) { return std::exchange(next, next + bytes); };
-  hidden_ = reinterpret_cast<float*>(take(parts.hidden));
-  inner_ = reinterpret_cast<float*>(take(parts.inner));
-  normed_ = reinterpret_cast<float*>(take(parts.normed));
-  logits_ = reinterpret_cast<float*>(take(parts.logits));
-  best_ = reinterpret_cast<RowBest*>(take(parts.best));
-  arena_ = Arena({take(parts.arena), parts.arena});
-  plan_heads(kv_slot_bytes(model.spec(), config, paging));
-  if (paging.pages_per_block() > 1) {
-    page_tables_.resize(static_cast<std::size_t>(paging.pages_per_block()));
-    host_tables_.reserve(page_tables_.size());
-    layer_tables_.resize(places_.size());
+      arena_({}),
+      host_arena_({}) {
+  const DecoderSpec& spec = model.spec();
+  const RunnerMemory parts = memory_of(spec, config, {});
+  hidden_ = main_->take<float>(parts.hidden);
+  inner_ = main_->take<float>(parts.inner);
+  normed_ = main_->take<float>(parts.normed);
+  logits_ = main_->take<float>(parts.logits);
+  best_ = main_->take<RowBest>(parts.best);
+  arena_ = Arena({main_->take<std::byte>(parts.arena), parts.arena});
+  if (config.split.host_layers > 0) {
+    host_hidden_ = host_->take<float>(parts.host_hidden);
+    host_arena_ = Arena({host_->take<std::byte>(parts.host_arena), parts.host_arena});
+    crossing_.emplace(Model::crossing_numbers(spec, config.max_num_batched_tokens));
+  }
+  if (has_distant_experts(spec, config.split)) {
+    experts_.emplace(host_->ops(), host_->take<float>(parts.host_experts),
+                     distant_sizes(spec, config));
   }
   row_indices_.reserve(
       static_cast<std::size_t>(std::max(config.rows_at_once(), config.num_inner())));
-  if (model.spec().state_input.present) {
+  if (spec.state_input.present) {
     pairs_.reserve(static_cast<std::size_t>(2 * config.max_num_batched_tokens));
   }
 }
 
-// Layers with as many heads share a plan.
-void ModelRunner::plan_heads(std::uint64_t slot_bytes) {
-  std::vector<AttentionHeads> kinds;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    const DecoderSpec& spec = model_.spec();
-    const LayerSpec& layer = spec.layers[i];
-    const KvPaging::Place& place = places_[i];
-    kv_layers_.push_back(kv_.slots()[place.slot] + static_cast<std::uint64_t>(place.part) *
-                                                       layer_block_bytes(spec, i, config_));
-    const KvLayout layout = kv_layout(layer, config_, slot_bytes);
-    if (layer.keeps_state()) {
-      layer_heads_.push_back({layout, nullptr});
-      continue;
-    }
-    const AttentionHeads heads = attention_heads(layer);
-    const auto kind = std::ranges::find(kinds, heads);
-    const auto index = static_cast<std::size_t>(kind - kinds.begin());
-    if (kind == kinds.end()) {
-      kinds.push_back(heads);
-      attention_plans_.push_back(ops_->plan_attention(config_.max_num_batched_tokens, heads));
-    }
-    layer_heads_.push_back({layout, attention_plans_[index].get()});
-  }
+void ModelRunner::record_spans(SpanRecorder& spans, SpanRecorder& on_device) {
+  main_->ops().record_spans(spans, on_device);
+  if (host_ != nullptr) host_->ops().record_spans(spans, on_device);
 }
 
-// What is staged of a page serves all layers of the page.
-void ModelRunner::stage_layer_tables() {
-  if (layer_tables_.empty()) return;
-  for (std::size_t page = 0; page < page_tables_.size(); ++page) {
-    LayerTables& tables = page_tables_[page];
-    tables = {page == 0 ? tokens_.slot_mapping : ops_->stage(batch_.slot_mapping(page)),
-              batch_.block_tables(page),
-              page == 0 ? tokens_.repeated_slots : ops_->stage(batch_.repeated_slots(page))};
-    const auto runs = batch_.state_runs(page);
-    tables.state_runs = ops_->stage(runs);
-    tables.num_state_runs = std::ssize(runs);
-  }
-  for (std::size_t layer = 0; layer < layer_tables_.size(); ++layer) {
-    layer_tables_[layer] = page_tables_[static_cast<std::size_t>(places_[layer].page)];
-  }
+std::uint64_t ModelRunner::kv_cache_bytes() const {
+  return main_->kv().size_bytes() + (host_ == nullptr ? 0 : host_->kv().size_bytes());
 }
 
 Status ModelRunner::prepare(const SchedulerOutput& step, ModelRunnerOutput& result) {
-  const ScopedSpan span(ops_->spans(), kPrepareStage);
+  const ScopedSpan span(ops().spans(), kPrepareStage);
   QUIRE_RETURN_IF_ERROR(batch_.prepare(step));
   pooler_.prepare(step);
   result.clear();
   result.step_id = step.step_id;
-  ops_->begin_step();
-  if (offloader_ != nullptr) QUIRE_RETURN_IF_ERROR(offloader_->begin(step, *ops_));
-  for (const BlockCopy& copy : step.block_copies) {
-    kv_.copy_page(*ops_, copy.source, copy.destination);
-  }
-  AttentionBatch attention = batch_.attention_batch();
-  host_tables_.clear();
-  for (std::size_t page = 0; page < page_tables_.size(); ++page) {
-    if (!batch_.keeps_states(page)) host_tables_.push_back(batch_.block_tables(page));
-  }
-  attention.layer_tables = host_tables_;
-  for (const auto& plan : attention_plans_) plan->build(attention);
-  tokens_ = {.num_tokens = batch_.num_tokens(),
-             .token_ids = ops_->stage(batch_.token_ids()),
-             .positions = ops_->stage(batch_.positions()),
-             .slot_mapping = ops_->stage(batch_.slot_mapping()),
-             .num_repeated = std::ssize(batch_.repeated_rows()),
-             .repeated_rows = ops_->stage(batch_.repeated_rows()),
-             .repeated_slots = ops_->stage(batch_.repeated_slots())};
-  stage_layer_tables();
+  main_->ops().begin_step();
+  if (host_ != nullptr) host_->ops().begin_step();
+  if (offloader_ != nullptr) QUIRE_RETURN_IF_ERROR(offloader_->begin(step));
+  main_->stage(step.block_copies, batch_);
+  if (host_ != nullptr) host_->stage(step.block_copies, batch_);
   return model_.spec().state_input.present ? stage_states() : Status();
 }
 
@@ -263,41 +236,49 @@ Status ModelRunner::stage_states() {
     pairs_.push_back(row);
     pairs_.push_back(rows + row);
   }
-  states_ = ops_->stage(given_states_);
-  staged_pairs_ = ops_->stage(std::span<const std::int64_t>(pairs_));
+  states_ = ops().stage(given_states_);
+  staged_pairs_ = ops().stage(std::span<const std::int64_t>(pairs_));
   return {};
 }
 
 ForwardContext ModelRunner::context() {
-  return {.ops = *ops_,
-          .arena = arena_,
-          .tokens = tokens_,
-          .attention_plan = *attention_plans_.front(),
-          .kv_layout = layer_heads_.front().layout,
-          .kv_layers = kv_layers_.data(),
-          .layer_tables = layer_tables_.empty() ? nullptr : layer_tables_.data(),
-          .layer_heads = layer_heads_.data(),
-          .inner_states = {.layers = config_.inner_layers,
-                           .data = inner_,
-                           .bytes = static_cast<std::uint64_t>(tokens_.num_tokens *
-                                                               model_.spec().hidden_size) *
-                                    sizeof(float)},
-          .states = states_,
-          .state_size = state_size_,
-          .pairs = staged_pairs_,
-          .activation_mode = config_.activation_mode};
+  ForwardContext ctx = main_->context(arena_);
+  ctx.inner_states = {
+      .layers = config_.inner_layers,
+      .data = inner_,
+      .bytes =
+          static_cast<std::uint64_t>(num_tokens() * model_.spec().hidden_size) * sizeof(float)};
+  ctx.states = states_;
+  ctx.state_size = state_size_;
+  ctx.pairs = staged_pairs_;
+  ctx.activation_mode = config_.activation_mode;
+  ctx.distant_experts = experts_ ? &*experts_ : nullptr;
+  return ctx;
+}
+
+Status ModelRunner::compute_host_layers(ForwardContext& ctx) {
+  ForwardContext host = host_->context(host_arena_);
+  host.activation_mode = config_.activation_mode;
+  return model_.forward_host_layers(host, host_hidden_, ctx, hidden_, *crossing_);
+}
+
+Status ModelRunner::compute_hidden(ForwardContext& ctx) {
+  const Arena::Scope scope(arena_);
+  if (crossing_) QUIRE_RETURN_IF_ERROR(compute_host_layers(ctx));
+  model_.forward(ctx, hidden_);
+  return experts_ ? experts_->take_status() : Status();
 }
 
 Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& result) {
   QUIRE_RETURN_IF_ERROR(prepare(step, result));
-  if (batch_.num_tokens() == 0) return {};
+  if (num_tokens() == 0) return {};
   const auto sampled = rows_at_once<InputBatch::SampleRow>(batch_.sample_rows());
   if (batch_.prompt_rows().empty() && batch_.pool_rows().empty()) {
-    compute(sampled);
+    QUIRE_RETURN_IF_ERROR(compute(sampled));
     return pooler_.give(step, result);
   }
   ForwardContext ctx = context();
-  model_.forward(ctx, hidden_);
+  QUIRE_RETURN_IF_ERROR(compute_hidden(ctx));
   QUIRE_RETURN_IF_ERROR(score_prompts(ctx, result));
   QUIRE_RETURN_IF_ERROR(pool_prompts(ctx));
   QUIRE_RETURN_IF_ERROR(pooler_.give(step, result));
@@ -305,14 +286,21 @@ Status ModelRunner::forward(const SchedulerOutput& step, ModelRunnerOutput& resu
   return {};
 }
 
-void ModelRunner::compute(std::span<const InputBatch::SampleRow> rows) {
+Status ModelRunner::compute(std::span<const InputBatch::SampleRow> rows) {
   const std::int64_t* const staged = staged_rows(rows);
   ForwardContext ctx = context();
+  const Arena::Scope scope(arena_);
+  if (crossing_) QUIRE_RETURN_IF_ERROR(compute_host_layers(ctx));
   const auto compute_all = [&] {
     model_.forward(ctx, hidden_);
     if (!row_indices_.empty()) compute_logits(ctx, staged);
   };
-  ops_->run_piece(piece_key(ctx, staged), attention_plans_, std::ref(compute_all));
+  if (experts_) {  // which the host is asked for in between
+    compute_all();
+    return experts_->take_status();
+  }
+  ops().run_piece(piece_key(ctx, staged), main_->attention_plans(), std::ref(compute_all));
+  return {};
 }
 
 // All that may be another in another step. What the context and its parts have more than this would
@@ -323,12 +311,13 @@ const PieceKey& ModelRunner::piece_key(const ForwardContext& ctx, const std::int
   key.add(model_version_, row_indices_.size(), rows);
   const auto& [ops, arena, tokens, attention_plan, kv_layout, kv_layers, layer_tables, layer_heads,
                per_layer_inputs, streams, inner_states, states, state_size, pairs, joined,
-               activation_mode] = ctx;
+               activation_mode, distant_experts] = ctx;
   const auto& [num_tokens, token_ids, positions, slot_mapping, num_repeated, repeated_rows,
                repeated_slots] = tokens;
   key.add(num_tokens, token_ids, positions, slot_mapping, num_repeated, repeated_rows,
-          repeated_slots, states, state_size, pairs, inner_states.bytes);
-  for (const LayerTables& tables : page_tables_) {
+          repeated_slots, per_layer_inputs.data, per_layer_inputs.stride, streams, states,
+          state_size, pairs, inner_states.bytes);
+  for (const LayerTables& tables : main_->page_tables()) {
     const auto& [slots, block_tables, repeated, runs, num_runs] = tables;
     key.add(slots, block_tables, repeated, runs, num_runs);
   }
@@ -340,20 +329,21 @@ Status ModelRunner::sample(std::span<const TokenMask> masks, ModelRunnerOutput& 
   std::span<const InputBatch::SampleRow> rows = batch_.sample_rows();
   while (!rows.empty()) {
     const auto part = rows_at_once(rows);
-    QUIRE_RETURN_IF_ERROR(sampler_.sample(*ops_, {logits_, best_}, part, result));
+    QUIRE_RETURN_IF_ERROR(sampler_.sample(ops(), {logits_, best_}, part, result));
     rows = rows.subspan(part.size());
     if (rows.empty()) break;
     ForwardContext ctx = context();
     compute_logits(ctx, rows_at_once(rows));
   }
   {
-    const ScopedSpan span(ops_->spans(), kAppendStage);
+    const ScopedSpan span(ops().spans(), kAppendStage);
     map_tokens(result);
     batch_.accept(result.sampled);
   }
   if (config_.states != StateRows::kNone) QUIRE_RETURN_IF_ERROR(give_back_states(result));
   // What the step was made of may change after it.
-  return batch_.sample_rows().empty() ? ops_->synchronize() : Status();
+  if (host_ != nullptr) QUIRE_RETURN_IF_ERROR(host_->ops().synchronize());
+  return batch_.sample_rows().empty() ? ops().synchronize() : Status();
 }
 
 void ModelRunner::map_tokens(ModelRunnerOutput& result) const {
@@ -380,18 +370,18 @@ Status ModelRunner::give_back_states(ModelRunnerOutput& result) {
     const auto part = rows.first(std::min(rows.size(), at_once));
     row_indices_.clear();
     for (const std::int64_t row : part) {
-      for (std::int64_t i = 0; i < parts; ++i) row_indices_.push_back(i * tokens_.num_tokens + row);
+      for (std::int64_t i = 0; i < parts; ++i) row_indices_.push_back(i * num_tokens() + row);
     }
     const std::int64_t* const staged = staged_row_indices();
     if (config_.states == StateRows::kFinal) {
       ForwardContext ctx = context();
       model_.final_states(ctx, hidden_, staged, std::ssize(part), normed_);
     } else {
-      ops_->gather_rows(config_.states == StateRows::kInner ? inner_ : hidden_, staged,
+      ops().gather_rows(config_.states == StateRows::kInner ? inner_ : hidden_, staged,
                         std::ssize(row_indices_), model_.spec().hidden_size, normed_);
     }
-    ops_->download(normed_, std::ssize(part) * size, to);
-    QUIRE_RETURN_IF_ERROR(ops_->synchronize());
+    ops().download(normed_, std::ssize(part) * size, to);
+    QUIRE_RETURN_IF_ERROR(ops().synchronize());
     to += std::ssize(part) * size;
     rows = rows.subspan(part.size());
   }
@@ -404,7 +394,7 @@ Status ModelRunner::score_prompts(ForwardContext& ctx, ModelRunnerOutput& result
   while (!rows.empty()) {
     const auto part = rows_at_once(rows);
     compute_logits(ctx, part);
-    QUIRE_RETURN_IF_ERROR(sampler_.score(*ops_, {logits_, best_}, part, result));
+    QUIRE_RETURN_IF_ERROR(sampler_.score(ops(), {logits_, best_}, part, result));
     rows = rows.subspan(part.size());
   }
   return {};
@@ -419,8 +409,8 @@ Status ModelRunner::pool_prompts(ForwardContext& ctx) {
     row_indices_.clear();
     for (const InputBatch::PoolRow& row : part) row_indices_.push_back(row.row);
     model_.final_states(ctx, hidden_, staged_row_indices(), std::ssize(row_indices_), normed_);
-    ops_->download(normed_, std::ssize(part) * model_.spec().hidden_size, pooler_.states().data());
-    QUIRE_RETURN_IF_ERROR(ops_->synchronize());
+    ops().download(normed_, std::ssize(part) * model_.spec().hidden_size, pooler_.states().data());
+    QUIRE_RETURN_IF_ERROR(ops().synchronize());
     for (std::size_t i = 0; i < part.size(); ++i) pooler_.add(part[i].request_id, i);
     rows = rows.subspan(part.size());
   }
@@ -428,14 +418,15 @@ Status ModelRunner::pool_prompts(ForwardContext& ctx) {
 }
 
 Status ModelRunner::offload_to(std::unique_ptr<BlockFile> file) {
-  QUIRE_ASSIGN_OR_RETURN(offloader_, KvOffloader::create(device_, kv_, std::move(file)));
+  std::vector<KvOffloader::Part> parts = {main_->kv_part()};
+  if (host_ != nullptr) parts.push_back(host_->kv_part());
+  QUIRE_ASSIGN_OR_RETURN(offloader_, KvOffloader::create(parts, std::move(file)));
   return {};
 }
 
 void ModelRunner::prefault() {
-  device_.prefault(kv_.buffer());
-  device_.prefault(memory_);
-  ops_->prefault();
+  main_->prefault();
+  if (host_ != nullptr) host_->prefault();
   batch_.prefault();
 }
 

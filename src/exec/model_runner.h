@@ -7,52 +7,25 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "exec/device_part.h"
 #include "exec/executor.h"
 #include "exec/input_batch.h"
 #include "exec/kv_offloader.h"
-#include "exec/kv_storage.h"
+#include "exec/model_runner_config.h"
 #include "exec/pooler.h"
 #include "exec/sampler.h"
 #include "kernels/device.h"
 #include "models/decoder_model.h"
-#include "models/kv_groups.h"
+#include "models/model_devices.h"
+#include "nn/crossing.h"
+#include "nn/distant_experts.h"
 #include "tensor/arena.h"
 
 namespace quire {
-
-// Which hidden states a step gives (ModelRunnerOutput::states), for whoever drafts from them.
-enum class StateRows : std::uint8_t {
-  kNone,
-  kFinal,  // after the final norm
-  kLast,   // the last layer's, before it
-  kInner   // those that enter ModelRunnerConfig::inner_layers, side by side
-};
-
-struct ModelRunnerConfig {
-  std::int32_t block_size = 16;
-  std::int64_t num_blocks = 0;  // of the KV cache: pages (KvPaging)
-  std::int64_t max_num_batched_tokens = 0;
-  std::int64_t max_num_seqs = 0;
-  // Rows whose logits are computed at once, where drafts make them more than sequences.
-  std::int64_t max_sampled_rows = 0;
-  std::int64_t max_model_len = 0;
-  std::int32_t max_draft_paths = 1;  // SchedulerConfig's
-  std::int32_t max_steps_in_flight = 1;
-  std::vector<TokenId> eos_token_ids;  // that min_tokens bans
-  DType kv_cache_dtype = DType::kBF16;
-  ActivationMode activation_mode = ActivationMode::kInt16;
-  StateRows states = StateRows::kNone;
-  std::vector<std::int32_t> inner_layers = {};  // InnerStates::layers
-  // The token of each id that is sampled, where the vocabulary is reduced; empty: the same.
-  std::vector<TokenId> token_map = {};
-
-  KvBlockFormat kv_format() const { return {block_size, kv_cache_dtype}; }
-  std::int64_t rows_at_once() const { return std::max(max_num_seqs, max_sampled_rows); }
-  std::int64_t num_inner() const { return static_cast<std::int64_t>(inner_layers.size()); }
-};
 
 // Bytes that a runner needs besides the KV cache.
 struct RunnerMemory {
@@ -65,19 +38,30 @@ struct RunnerMemory {
   std::uint64_t arena = 0;      // a layer's activations
   std::uint64_t workspace = 0;  // scratch of the kernels
   std::uint64_t sampler = 0;
-  std::uint64_t states = 0;  // those that results have
-  std::uint64_t batch = 0;   // the requests' tokens and block tables, the step's arrays
+  std::uint64_t states = 0;     // those that results have
+  std::uint64_t batch = 0;      // the requests' tokens and block tables, the step's arrays
+  std::uint64_t downloads = 0;  // what a device downloads in the middle of a step goes through it
+
+  // Of what the host computes of the model (ModelRunnerConfig::split).
+  std::uint64_t host_hidden = 0;
+  std::uint64_t host_arena = 0;
+  std::uint64_t host_experts = 0;    // results of experts
+  std::uint64_t host_transfers = 0;  // what goes from one device to the other
+  std::uint64_t host_workspace = 0;
 
   // Of the device that computes, and of the host, which may be the same.
   std::uint64_t on_device() const { return hidden + inner + normed + logits + best + arena; }
-  std::uint64_t on_host() const { return pooled + sampler + states + batch; }
+  std::uint64_t on_host() const { return pooled + sampler + states + batch + downloads; }
+  // Of the host for its part, in the memory of its device, and besides.
+  std::uint64_t of_host_part() const { return host_hidden + host_arena + host_experts; }
   std::uint64_t activations() const { return on_device() + on_host(); }
 };
 
 class ModelRunner {
  public:
-  // Borrows the model and the device that it was loaded to for its life. kResourceExhausted.
-  static Result<std::unique_ptr<ModelRunner>> create(const Model& model, Device& device,
+  // Borrows the model and the devices that it was loaded to for its life. kResourceExhausted.
+  static Result<std::unique_ptr<ModelRunner>> create(const Model& model,
+                                                     const ModelDevices& devices,
                                                      const ModelRunnerConfig& config);
 
   // The way of blocks to files and back; borrows what the runner has for its life. To be called
@@ -97,11 +81,9 @@ class ModelRunner {
 
   // From the next step on its parts and ops are recorded by the thread that runs it, as
   // OpStream::record_spans() says. Borrows both for its life.
-  void record_spans(SpanRecorder& spans, SpanRecorder& on_device) {
-    ops_->record_spans(spans, on_device);
-  }
+  void record_spans(SpanRecorder& spans, SpanRecorder& on_device);
 
-  std::uint64_t kv_cache_bytes() const { return kv_.size_bytes(); }
+  std::uint64_t kv_cache_bytes() const;
 
   // Touches all memory, so that no step pays for a first use.
   void prefault();
@@ -111,22 +93,25 @@ class ModelRunner {
 
   // Bytes of one block of the KV cache, in all layers; and of one page.
   static std::uint64_t kv_block_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
-  static std::uint64_t kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
+  static SplitBytes kv_page_bytes(const DecoderSpec& spec, const ModelRunnerConfig& config);
 
-  // What its steps are at most.
+  // What its steps are at most, and what the host's part of them is.
   static StreamLimits stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config);
-  // For a model and its limits; `stream`: what a stream for stream_limits() needs.
+  static StreamLimits host_stream_limits(const DecoderSpec& spec, const ModelRunnerConfig& config);
+  // For a model and its limits; `stream`: what a stream for stream_limits() needs, and `host` one
+  // for host_stream_limits().
   static RunnerMemory memory_of(const DecoderSpec& spec, const ModelRunnerConfig& config,
-                                const StreamMemory& stream);
+                                const StreamMemory& stream, const StreamMemory& host = {});
 
  private:
   Status prepare(const SchedulerOutput& step, ModelRunnerOutput& result);
-  void plan_heads(std::uint64_t slot_bytes);
-  void stage_layer_tables();
   Status stage_states();
   ForwardContext context();
-  // All that a step's layers compute, and the logits of `rows`, in one piece.
-  void compute(std::span<const InputBatch::SampleRow> rows);
+  Status compute_hidden(ForwardContext& ctx);
+  // What the host computes, brought to `ctx`; until the end of a scope of arena_.
+  Status compute_host_layers(ForwardContext& ctx);
+  // All that a step's layers compute, and the logits of `rows`, as far as it can be in one piece.
+  Status compute(std::span<const InputBatch::SampleRow> rows);
   const PieceKey& piece_key(const ForwardContext& ctx, const std::int64_t* rows);
   // The logits of at most rows_at_once() rows of the step, into logits_.
   template <typename Row>
@@ -153,30 +138,21 @@ class ModelRunner {
     return staged_row_indices();
   }
   const std::int64_t* staged_row_indices() {
-    return ops_->stage(std::span<const std::int64_t>(row_indices_));
+    return ops().stage(std::span<const std::int64_t>(row_indices_));
   }
+  OpStream& ops() const { return main_->ops(); }
+  std::int64_t num_tokens() const { return batch_.num_tokens(); }
 
-  ModelRunner(const Model& model, Device& device, const ModelRunnerConfig& config,
-              const KvPaging& paging, KvStorage kv, Buffer memory, std::unique_ptr<OpStream> ops);
+  ModelRunner(const Model& model, const ModelRunnerConfig& config, std::unique_ptr<DevicePart> main,
+              std::unique_ptr<DevicePart> host);
 
   const Model& model_;
-  Device& device_;
   ModelRunnerConfig config_;
-  std::vector<KvPaging::Place> places_;  // of each layer
-  KvStorage kv_;
-  std::vector<std::byte*> kv_layers_;  // of each layer
-  // Of each page of a block and of each layer, where they are not the same of all; staged.
-  std::vector<LayerTables> page_tables_;
-  std::vector<const BlockId* const*> host_tables_;  // of pages that attention reads
-  std::vector<LayerTables> layer_tables_;
-  Buffer memory_;
+  std::unique_ptr<DevicePart> main_;
+  std::unique_ptr<DevicePart> host_;  // null: the main device computes all
   InputBatch batch_;
-  std::unique_ptr<OpStream> ops_;
-  std::vector<std::unique_ptr<PlannedAttention>> attention_plans_;  // of each kind of heads
-  std::vector<LayerHeads> layer_heads_;                             // of each layer
   Sampler sampler_;
   Pooler pooler_;
-  StepTokens tokens_;  // of the step, staged
   std::span<const float> given_states_;
   const float* states_ = nullptr;  // the same, staged
   std::int64_t state_size_ = 0;
@@ -186,14 +162,19 @@ class ModelRunner {
   std::int64_t model_version_ = 0;
   PieceKey piece_key_;
 
-  // Parts of `memory_`.
+  // Parts of the main device's memory.
   float* hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]
   float* inner_ = nullptr;   // [inner_layers][max_num_batched_tokens][hidden_size]
   float* normed_ = nullptr;  // [rows_at_once][hidden_size], at least as many as inner_layers
   float* logits_ = nullptr;  // [rows_at_once][vocab_size]
   RowBest* best_ = nullptr;  // [rows_at_once]
   Arena arena_;
-  std::unique_ptr<KvOffloader> offloader_;  // last: its thread writes to kv_
+  // Where the host has a part, of its memory.
+  float* host_hidden_ = nullptr;  // [max_num_batched_tokens][hidden_size]
+  Arena host_arena_;
+  std::optional<Crossing> crossing_;        // where it computes layers
+  std::optional<DistantExperts> experts_;   // where it computes experts of the main device's layers
+  std::unique_ptr<KvOffloader> offloader_;  // last: its thread writes to KV memory
 };
 
 }  // namespace quire

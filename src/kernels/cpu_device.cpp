@@ -172,6 +172,9 @@ class CpuStream final : public OpStream {
  private:
   // Ops have run when their call returns, so the host's values are read where they are.
   const std::byte* stage_bytes(std::span<const std::byte> values) override { return values.data(); }
+  void upload_bytes(std::span<const std::byte> values, std::byte* to) override {
+    std::ranges::copy(values, to);
+  }
   void download_bytes(const std::byte* from, std::span<std::byte> to) override {
     std::copy_n(from, to.size(), to.begin());
   }

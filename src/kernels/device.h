@@ -69,6 +69,13 @@ class OpStream {
   const T* stage(std::span<const T> values) {
     return reinterpret_cast<const T*>(stage_bytes(std::as_bytes(values)));
   }
+  // Copies values of the host to a place of the device: ops after this one find them there. They
+  // must not change until the stream is synchronized. For what does not fit beside all that a step
+  // stages.
+  template <typename T>
+  void upload(std::span<const T> values, T* to) {
+    upload_bytes(std::as_bytes(values), reinterpret_cast<std::byte*>(to));
+  }
   // Copies `count` values to the host; they are there when the stream is synchronized.
   template <typename T>
   void download(const T* from, std::int64_t count, T* to) {
@@ -240,6 +247,7 @@ class OpStream {
 
  protected:
   virtual const std::byte* stage_bytes(std::span<const std::byte> values) = 0;
+  virtual void upload_bytes(std::span<const std::byte> values, std::byte* to) = 0;
   virtual void download_bytes(const std::byte* from, std::span<std::byte> to) = 0;
 
  private:

@@ -69,12 +69,15 @@ struct StreamLimits {
   std::int64_t max_sampled_rows = 0;  // whose tokens are chosen or scored at once
   ExpertSizes experts = {};
   HeadSizes head_products = {};
+  // What is downloaded in the middle of a step, for another device, until it is synchronized.
+  std::uint64_t downloaded_bytes = 0;
 };
 
 // Bytes that a stream needs for itself.
 struct StreamMemory {
   std::uint64_t workspace = 0;  // scratch of the kernels
   std::uint64_t sampling = 0;   // scratch for choosing tokens
+  std::uint64_t downloads = 0;  // the host's, for StreamLimits::downloaded_bytes
 };
 
 // Of the CPU's with `num_threads` threads.

@@ -152,7 +152,7 @@ TEST(ClassicFamilies, XglmComputesItsPositions) {
   EXPECT_DOUBLE_EQ(spec.embedding_scale, 6.0);
   EXPECT_EQ(spec.layers[0].intermediate_size(), 50);
   EXPECT_FALSE(has(spec, TensorRole::kPositions));
-  EXPECT_EQ(spec.computed_bytes(10), 10U * 36 * 4);
+  EXPECT_EQ(spec.computed_bytes(10).main, 10U * 36 * 4);
   EXPECT_DOUBLE_EQ(good(name, R"({"scale_embedding": false})").embedding_scale, 1.0);
   expect_refused(name, R"({"add_cross_attention": true})", kRefused, "add_cross_attention");
 }

@@ -11,12 +11,13 @@ namespace quire {
 namespace {
 
 constexpr Stage kForwardStage = {StageKind::kWhole, "forward"};
+constexpr Stage kHostForwardStage = {StageKind::kWhole, "forward, the processor's layers"};
 constexpr Stage kLogitsStage = {StageKind::kKernel, "logits"};
 
 }  // namespace
 
 Model::Model(DecoderSpec spec, Vocabulary vocabulary, Inputs inputs, DeviceFloats output_bias,
-             Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes)
+             Norm final_norm, DecoderStack stack, const SplitBytes& weight_bytes)
     : spec_(std::move(spec)),
       vocabulary_(std::move(vocabulary)),
       inputs_(std::move(inputs)),
@@ -57,8 +58,7 @@ std::uint64_t Model::arena_bytes(const DecoderSpec& spec, std::int64_t rows) {
   return std::max(layers, joined);
 }
 
-void Model::forward(ForwardContext& ctx, float* hidden) const {
-  const ScopedSpan span(ctx.ops.spans(), kForwardStage);
+void Model::embed(ForwardContext& ctx, float* hidden) const {
   ctx.ops.embedding(vocabulary_.embedding, ctx.tokens.token_ids, ctx.tokens.num_tokens, hidden);
   if (spec_.embedding_scale != 1.0) {
     ctx.ops.scale_in_place(embedding_scale(ctx.activation_mode),
@@ -70,15 +70,57 @@ void Model::forward(ForwardContext& ctx, float* hidden) const {
   }
   if (inputs_.norm) inputs_.norm->apply(ctx.ops, hidden, ctx.tokens.num_tokens, hidden);
   if (inputs_.states) inputs_.states->join(ctx, hidden);
-  const Arena::Scope scope(ctx.arena);
+}
+
+void Model::open(ForwardContext& ctx, float* hidden) const {
   if (inputs_.eagle3) inputs_.eagle3->join(ctx, hidden);
   if (inputs_.per_layer) ctx.per_layer_inputs = inputs_.per_layer->compute(ctx, hidden);
   if (inputs_.streams) ctx.streams = inputs_.streams->open(ctx, hidden);
-  stack_.forward(ctx, hidden);
-  if (inputs_.streams) {
-    float* const scratch = ctx.arena.floats(ctx.tokens.num_tokens * spec_.hidden_size);
-    inputs_.streams->merge(ctx, hidden, scratch);
+}
+
+void Model::merge_streams(ForwardContext& ctx, float* hidden) const {
+  if (!inputs_.streams) return;
+  float* const scratch = ctx.arena.floats(ctx.tokens.num_tokens * spec_.hidden_size);
+  inputs_.streams->merge(ctx, hidden, scratch);
+}
+
+void Model::forward(ForwardContext& ctx, float* hidden) const {
+  const ScopedSpan span(ctx.ops.spans(), kForwardStage);
+  const Arena::Scope scope(ctx.arena);
+  if (host_layers_ == 0) {
+    embed(ctx, hidden);
+    open(ctx, hidden);
   }
+  stack_.forward(ctx, hidden, host_layers_, spec_.num_layers());
+  merge_streams(ctx, hidden);
+}
+
+std::int64_t Model::crossing_numbers(const DecoderSpec& spec, std::int64_t rows) {
+  return rows * ((1 + spec.altup.num_streams) * spec.hidden_size +
+                 spec.num_layers() * spec.per_layer.width);
+}
+
+Status Model::forward_host_layers(ForwardContext& host, float* host_hidden, ForwardContext& ctx,
+                                  float* hidden, Crossing& crossing) const {
+  const ScopedSpan span(host.ops.spans(), kHostForwardStage);
+  const std::int64_t rows = host.tokens.num_tokens;
+  embed(host, host_hidden);
+  const Arena::Scope scope(host.arena);
+  open(host, host_hidden);
+  stack_.forward(host, host_hidden, 0, host_layers_);
+  crossing.add(host_hidden, rows * spec_.hidden_size, hidden);
+  if (host.per_layer_inputs.data != nullptr) {
+    const std::int64_t stride = host.per_layer_inputs.stride;
+    float* const vectors = ctx.arena.floats(rows * stride);
+    crossing.add(host.per_layer_inputs.data, rows * stride, vectors);
+    ctx.per_layer_inputs = {.data = vectors, .stride = stride};
+  }
+  if (host.streams != nullptr) {
+    const std::int64_t numbers = spec_.altup.num_streams * rows * spec_.hidden_size;
+    ctx.streams = ctx.arena.floats(numbers);
+    crossing.add(host.streams, numbers, ctx.streams);
+  }
+  return crossing.cross(host.ops, ctx.ops);
 }
 
 float Model::embedding_scale(ActivationMode mode) const {

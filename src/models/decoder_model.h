@@ -14,6 +14,7 @@
 #include "models/spec.h"
 #include "models/tensor_loader.h"
 #include "nn/altup_block.h"
+#include "nn/crossing.h"
 #include "nn/decoder_stack.h"
 #include "nn/eagle3_input.h"
 #include "nn/norm.h"
@@ -30,11 +31,11 @@ class Model {
   // (a bias that would silently be ignored). `max_positions` sizes the rotary table. What has been
   // read is released at once (WeightSource::release), so that the checkpoint and the packed weights
   // are never both in memory as a whole. Matrices come from `cache` where it has them, else it gets
-  // them; borrowed during the call, may be null. Weights lie in the memory of `device`, which must
+  // them; borrowed during the call, may be null. Weights lie in the memory of `devices`, which must
   // outlive the model.
   static Result<std::unique_ptr<Model>> load(
       const DecoderSpec& spec, const WeightSource& source, std::int64_t max_positions,
-      Device& device, const LoadProgress& progress,
+      const ModelDevices& devices, const LoadProgress& progress,
       LoadQuantization quantization = LoadQuantization::kNone, PackedCache* cache = nullptr);
 
   // Layers that draft for `model`, with its embedding and, unless they have their own, its output
@@ -48,13 +49,14 @@ class Model {
   // are shared. Errors as load() and LoadedMatrices::without().
   Result<std::unique_ptr<Model>> with_tensors(const WeightSource& source,
                                               const std::unordered_set<std::string>& replaced,
-                                              std::int64_t max_positions, Device& device,
+                                              std::int64_t max_positions,
+                                              const ModelDevices& devices,
                                               LoadQuantization quantization) const;
   const LoadedMatrices& matrices() const { return matrices_; }
 
   const DecoderSpec& spec() const { return spec_; }
   // In memory: packed matrices, vectors and rotary tables.
-  std::uint64_t weight_bytes() const { return weight_bytes_; }
+  const SplitBytes& weight_bytes() const { return weight_bytes_; }
 
   // Bytes of arena that forward() needs for a step of `rows` tokens, `hidden` not included.
   static std::uint64_t arena_bytes(const DecoderSpec& spec, std::int64_t rows);
@@ -62,6 +64,15 @@ class Model {
   // hidden: [num_tokens][hidden_size], the last layer's output before the final norm. Of layers
   // that draft `ctx` has states.
   void forward(ForwardContext& ctx, float* hidden) const;
+
+  // Of a model of which the host computes the first layers (LayerSplit), before forward(), which
+  // then goes on with the others: computes them with `host` and `host_hidden`, which are the
+  // host's, and brings to `hidden` and ctx.arena, which are the main device's, what the others
+  // read. `crossing` has room for crossing_numbers(). An error of the host's device.
+  Status forward_host_layers(ForwardContext& host, float* host_hidden, ForwardContext& ctx,
+                             float* hidden, Crossing& crossing) const;
+  // Numbers of a step of `rows` tokens that go from the host to the main device.
+  static std::int64_t crossing_numbers(const DecoderSpec& spec, std::int64_t rows);
 
   // states[i] = final_norm(hidden[rows[i]]): [num_rows][hidden_size]. All of it, rows too, is in
   // the device's memory.
@@ -90,12 +101,21 @@ class Model {
   };
 
   Model(DecoderSpec spec, Vocabulary vocabulary, Inputs inputs, DeviceFloats output_bias,
-        Norm final_norm, DecoderStack stack, std::uint64_t weight_bytes);
+        Norm final_norm, DecoderStack stack, const SplitBytes& weight_bytes);
+
+  static Result<Inputs> load_inputs(const DecoderSpec& spec, TensorLoader& loader,
+                                    std::int64_t max_positions, Vocabulary& vocabulary);
 
   static Result<std::unique_ptr<Model>> load_besides(
       LoadedMatrices matrices, Vocabulary vocabulary, const DecoderSpec& spec,
-      const WeightSource& source, std::int64_t max_positions, Device& device,
+      const WeightSource& source, std::int64_t max_positions, const ModelDevices& devices,
       const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache);
+  // What enters the first layer, from its embedding on.
+  void embed(ForwardContext& ctx, float* hidden) const;
+  // In ctx.arena: what else the layers read.
+  void open(ForwardContext& ctx, float* hidden) const;
+  // Once the layers are through.
+  void merge_streams(ForwardContext& ctx, float* hidden) const;
   float embedding_scale(ActivationMode mode) const;
 
   DecoderSpec spec_;
@@ -105,7 +125,8 @@ class Model {
   DeviceFloats output_bias_;  // [vocab_size], or empty
   Norm final_norm_;
   DecoderStack stack_;
-  std::uint64_t weight_bytes_;
+  SplitBytes weight_bytes_;
+  std::int64_t host_layers_ = 0;
 };
 
 // What `load` would check, from headers alone: every tensor there, with the right shape.

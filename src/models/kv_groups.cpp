@@ -82,13 +82,17 @@ KvPaging kv_paging(const DecoderSpec& spec, std::int64_t max_model_len,
     KvGroupSpec group;
     group.window = kind.second;
     const std::int32_t first = next;
+    group.pages = static_cast<std::int32_t>(slots_of(by_width, slot_width)) / paging.slots_per_page;
+    const std::int32_t first_page = first / paging.slots_per_page;
     for (const auto& [width, layers] : by_width) {
       const auto parts = static_cast<std::int32_t>(slot_width / width);
       for (std::int32_t i = 0; i < std::ssize(layers); ++i) {
-        const std::int32_t slot = next + i / parts;
+        // Layers that follow one another are in one slot of different pages: what two devices
+        // divide between them by layers (LayerSplit) is divided by slots.
+        const std::int32_t slot = next - first + i / parts;
         const std::int32_t layer = layers[static_cast<std::size_t>(i)];
-        paging.places[static_cast<std::size_t>(layer)] = {.page = slot / paging.slots_per_page,
-                                                          .slot = slot % paging.slots_per_page,
+        paging.places[static_cast<std::size_t>(layer)] = {.page = first_page + slot % group.pages,
+                                                          .slot = slot / group.pages,
                                                           .part = i % parts,
                                                           .parts = parts};
         group.layers.push_back(layer);
@@ -97,7 +101,6 @@ KvPaging kv_paging(const DecoderSpec& spec, std::int64_t max_model_len,
       next += static_cast<std::int32_t>(ceil_div(std::ssize(layers), std::int64_t{parts}));
     }
     std::ranges::sort(group.layers);
-    group.pages = (next - first) / paging.slots_per_page;
     paging.groups.push_back(std::move(group));
   }
   for (std::size_t i = 0; i < spec.layers.size(); ++i) {

@@ -32,7 +32,7 @@ struct KvBlockFormat {
 struct KvPaging {
   struct Place {
     std::int32_t page = 0;   // of the pages of a block of all groups, in order of the groups
-    std::int32_t slot = 0;   // of the page
+    std::int32_t slot = 0;   // of the page; later layers of a group have no lower one
     std::int32_t part = 0;   // of the slot,
     std::int32_t parts = 1;  // which has so many of this layer's width
   };

@@ -254,6 +254,9 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
   QUIRE_ASSIGN_OR_RETURN(weights.router, loader.router(kRouter, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.choice_bias, loader.vector({kRouterBias}, layer));
   QUIRE_ASSIGN_OR_RETURN(weights.router_bias, loader.vector({kRouterLogitBias}, layer));
+  const ModelDevices& devices = loader.devices();
+  weights.distant = devices.split.distant_experts(layer);
+  loader.use(devices.of_experts(layer));
   QUIRE_ASSIGN_OR_RETURN(weights.experts, load_experts(spec, loader, layer));
   if (spec.biases) {
     const std::int64_t count = spec.num_experts;
@@ -271,6 +274,7 @@ Result<MoeBlock> load_block(const MoeSpec& spec, TensorLoader& loader, std::int6
                            loader.expert_vectors(kExpertDownBiases, count, layer,
                                                  {.count = loader.spec().hidden_size}));
   }
+  loader.use(devices.of_layer(layer));
   if (spec.shared_intermediate_size != 0) {
     ExpertWeights& shared = weights.shared.emplace();
     QUIRE_RETURN_IF_ERROR(loader.check_shared_inputs({kSharedGate, kSharedUp}, layer));

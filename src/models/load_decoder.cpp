@@ -111,7 +111,9 @@ Result<std::optional<AltUpStreams>> load_streams(const DecoderSpec& spec, Tensor
   using enum TensorRole;
   const std::int64_t others = spec.altup.num_streams - 1;
   AltUpStreamWeights weights;
+  loader.use(loader.devices().of_inputs());
   QUIRE_ASSIGN_OR_RETURN(weights.projections, loader.experts(kAltUpProjections, others, 0));
+  loader.use(*loader.devices().main);
   QUIRE_ASSIGN_OR_RETURN(weights.unembeddings, loader.experts(kAltUpUnembeddings, others, 0));
   return std::optional(AltUpStreams(std::move(weights)));
 }
@@ -167,7 +169,10 @@ Result<DecoderLayer> load_layer(const DecoderSpec& spec, TensorLoader& loader, s
                       .joined_input = layer.joined_input,
                       .residual_scale = static_cast<float>(layer.residual_scale)};
   const std::int32_t rope = layer.rope();
-  if (rope != kNoRope) shape.rotary = static_cast<std::size_t>(rope);
+  if (rope != kNoRope) {
+    shape.rotary = static_cast<std::size_t>(rope);
+    if (loader.devices().split.on_host(index)) *shape.rotary += spec.ropes.size();
+  }
   if (layer.output_scale) {
     QUIRE_ASSIGN_OR_RETURN(shape.output_scale, loader.number(kLayerScale, index));
   }
@@ -230,10 +235,10 @@ Status check_quantization(const DecoderSpec& spec, const WeightSource& source,
 }
 
 Result<std::unique_ptr<Model>> Model::load(const DecoderSpec& spec, const WeightSource& source,
-                                           std::int64_t max_positions, Device& device,
+                                           std::int64_t max_positions, const ModelDevices& devices,
                                            const LoadProgress& progress,
                                            LoadQuantization quantization, PackedCache* cache) {
-  return load_besides(LoadedMatrices(), {}, spec, source, max_positions, device, progress,
+  return load_besides(LoadedMatrices(), {}, spec, source, max_positions, devices, progress,
                       quantization, cache);
 }
 
@@ -251,20 +256,18 @@ Result<std::unique_ptr<Model>> Model::load_for(const Model& model, const Decoder
 
 Result<std::unique_ptr<Model>> Model::with_tensors(const WeightSource& source,
                                                    const std::unordered_set<std::string>& replaced,
-                                                   std::int64_t max_positions, Device& device,
+                                                   std::int64_t max_positions,
+                                                   const ModelDevices& devices,
                                                    LoadQuantization quantization) const {
   QUIRE_ASSIGN_OR_RETURN(auto matrices, matrices_.without(replaced));
-  return load_besides(std::move(matrices), {}, spec_, source, max_positions, device, {},
+  return load_besides(std::move(matrices), {}, spec_, source, max_positions, devices, {},
                       quantization, nullptr);
 }
 
-Result<std::unique_ptr<Model>> Model::load_besides(
-    LoadedMatrices matrices, Vocabulary vocabulary, const DecoderSpec& spec,
-    const WeightSource& source, std::int64_t max_positions, Device& device,
-    const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache) {
-  QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
-  QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
-  TensorLoader loader(spec, source, device, progress, quantization, cache, matrices);
+// What is before the layers; the vocabulary's embedding, unless others have it.
+Result<Model::Inputs> Model::load_inputs(const DecoderSpec& spec, TensorLoader& loader,
+                                         std::int64_t max_positions, Vocabulary& vocabulary) {
+  loader.use(loader.devices().of_inputs());
   Inputs inputs;
   if (spec.state_input.size != 0) {
     QUIRE_ASSIGN_OR_RETURN(inputs.eagle3, load_eagle3_input(loader));
@@ -285,31 +288,53 @@ Result<std::unique_ptr<Model>> Model::load_besides(
     QUIRE_ASSIGN_OR_RETURN(
         inputs.norm, loader.norm(TensorRole::kEmbeddingNorm, {TensorRole::kEmbeddingNormBias}));
   }
+  QUIRE_ASSIGN_OR_RETURN(inputs.per_layer, load_per_layer_inputs(spec, loader));
+  QUIRE_ASSIGN_OR_RETURN(inputs.streams, load_streams(spec, loader));
+  return inputs;
+}
+
+Result<std::unique_ptr<Model>> Model::load_besides(
+    LoadedMatrices matrices, Vocabulary vocabulary, const DecoderSpec& spec,
+    const WeightSource& source, std::int64_t max_positions, const ModelDevices& devices,
+    const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache) {
+  QUIRE_RETURN_IF_ERROR(check_tensors(spec, source));
+  QUIRE_RETURN_IF_ERROR(check_quantization(spec, source, quantization));
+  TensorLoader loader(spec, source, devices, progress, quantization, cache, matrices);
+  QUIRE_ASSIGN_OR_RETURN(Inputs inputs, load_inputs(spec, loader, max_positions, vocabulary));
+  loader.use(*devices.main);
   if (spec.has_output()) {
     QUIRE_ASSIGN_OR_RETURN(vocabulary.output, loader.vocabulary(TensorRole::kOutput));
+  } else if (devices.split.host_layers > 0) {  // of the embedding, which the host has
+    QUIRE_ASSIGN_OR_RETURN(vocabulary.output, loader.vocabulary(TensorRole::kEmbedding));
   }
   QUIRE_ASSIGN_OR_RETURN(auto output_bias, loader.vector({TensorRole::kOutputBias}));
   QUIRE_ASSIGN_OR_RETURN(auto final_norm,
                          loader.norm(spec.final_norm_role(), {TensorRole::kFinalNormBias}));
-  QUIRE_ASSIGN_OR_RETURN(inputs.per_layer, load_per_layer_inputs(spec, loader));
-  QUIRE_ASSIGN_OR_RETURN(inputs.streams, load_streams(spec, loader));
   std::vector<DecoderLayer> layers;
   layers.reserve(spec.layers.size());
   for (std::int64_t i = 0; i < spec.num_layers(); ++i) {
+    loader.use(devices.of_layer(i));
     QUIRE_ASSIGN_OR_RETURN(auto layer, load_layer(spec, loader, i));
     layers.push_back(std::move(layer));
   }
+  // Of the main device, then, where layers are the host's, of the host.
   std::vector<RotaryTable> rotaries;
-  rotaries.reserve(spec.ropes.size());
-  for (const RopeSpec& rope : spec.ropes) {
-    QUIRE_ASSIGN_OR_RETURN(auto values, device.upload(rotary_values(max_positions, rope)));
-    rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
-  }
-  const std::uint64_t bytes = loader.bytes() + spec.computed_bytes(max_positions);
+  const auto add_rotaries = [&](Device& device) -> Status {
+    for (const RopeSpec& rope : spec.ropes) {
+      QUIRE_ASSIGN_OR_RETURN(auto values, device.upload(rotary_values(max_positions, rope)));
+      rotaries.emplace_back(rope.rotary_dim, spec.rope_style, std::move(values));
+    }
+    return {};
+  };
+  QUIRE_RETURN_IF_ERROR(add_rotaries(*devices.main));
+  if (devices.split.host_layers > 0) QUIRE_RETURN_IF_ERROR(add_rotaries(*devices.host));
+  const SplitBytes computed = spec.computed_bytes(max_positions, devices.split);
+  const SplitBytes bytes = {loader.bytes() + computed.main, loader.host_bytes() + computed.host};
   std::unique_ptr<Model> model(new Model(
       spec, std::move(vocabulary), std::move(inputs), std::move(output_bias), std::move(final_norm),
       DecoderStack(std::move(rotaries), std::move(layers)), bytes));
   model->matrices_ = std::move(matrices);
+  model->host_layers_ = devices.split.host_layers;
   return model;
 }
 

@@ -50,7 +50,7 @@ Result<DeviceFloats> TensorLoader::turned_vector(TensorRole role, std::int64_t c
                                                  std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto numbers, values({role}, layer));
   if (!numbers.empty()) std::rotate(numbers.begin(), numbers.begin() + count, numbers.end());
-  return device_.upload(std::move(numbers));
+  return device_->upload(std::move(numbers));
 }
 
 Result<HeadMatrices> TensorLoader::matrices_of_heads(TensorRole role, std::int64_t num_heads,

@@ -11,24 +11,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What the matrices are packed for.
+std::string devices_text(const ModelDevices& devices) {
+  const LayerSplit& split = devices.split;
+  if (split.empty()) return std::string(devices.main->kind());
+  return fmt::format("{}-host{}-{}", devices.main->kind(), split.host_layers,
+                     split.host_expert_layers);
+}
+
 // Of all that the packed bytes depend on. How they are packed does not depend on the level.
 std::string key_of(const WeightSource& source, LoadQuantization quantization,
-                   const Device& device) {
+                   const ModelDevices& devices) {
   return fmt::format("packing {} of device {}, quantization {}, {}", kPackedWeightVersion,
-                     device.kind(), load_quantization_name(quantization), checkpoint_state(source));
+                     devices_text(devices), load_quantization_name(quantization),
+                     checkpoint_state(source));
 }
 
 // One file for a model, a quantization and a kind of device: what an older checkpoint left goes
 // with the next write.
 fs::path path_of(const fs::path& folder, const fs::path& model, LoadQuantization quantization,
-                 const Device& device) {
+                 const ModelDevices& devices) {
   std::error_code error;
   fs::path place = fs::canonical(model, error);
   if (error) place = model;
   const std::string_view form = load_quantization_name(quantization);
-  return folder /
-         packed_file_name(fmt::format("{}-{}-{}", place.filename().string(), form, device.kind()),
-                          place.string());
+  return folder / packed_file_name(fmt::format("{}-{}-{}", place.filename().string(), form,
+                                               devices_text(devices)),
+                                   place.string());
 }
 
 Status unusable(const fs::path& folder, std::string_view why) {
@@ -42,13 +51,14 @@ Result<std::unique_ptr<PackedCache>> PackedCache::open(const fs::path& folder,
                                                        const fs::path& model,
                                                        const WeightSource& source,
                                                        LoadQuantization quantization,
-                                                       Device& device) {
+                                                       const ModelDevices& devices) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return unusable(folder, error.message());
-  std::unique_ptr<PackedCache> cache(new PackedCache(path_of(folder, model, quantization, device)));
-  std::string key = key_of(source, quantization, device);
-  auto file = PackedFile::open(cache->path_, device.host_threads());
+  std::unique_ptr<PackedCache> cache(
+      new PackedCache(path_of(folder, model, quantization, devices)));
+  std::string key = key_of(source, quantization, devices);
+  auto file = PackedFile::open(cache->path_, devices.main->host_threads());
   if (file.ok() && file->key() == key) {
     cache->file_ = std::make_shared<const PackedFile>(*std::move(file));
     return cache;

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "kernels/device.h"
 #include "kernels/packed_weight.h"
+#include "models/model_devices.h"
 #include "weights/packed_file.h"
 #include "weights/weight_source.h"
 
@@ -20,13 +21,14 @@ class PackedCache {
  public:
   // The cache in `folder`, which is made if it is not there, of the checkpoint at `model`. Its file
   // is read where it was written from the checkpoint's files as they are now (names, sizes, times
-  // of writing), quantized the same way and packed for the same kind of device; else it is written
-  // anew, or left alone where another process does just that. Errors: kIoError for a folder that
-  // cannot be made or written to.
+  // of writing), quantized the same way and packed for the same kinds of devices; else it is
+  // written anew, or left alone where another process does just that. Errors: kIoError for a folder
+  // that cannot be made or written to.
   static Result<std::unique_ptr<PackedCache>> open(const std::filesystem::path& folder,
                                                    const std::filesystem::path& model,
                                                    const WeightSource& source,
-                                                   LoadQuantization quantization, Device& device);
+                                                   LoadQuantization quantization,
+                                                   const ModelDevices& devices);
 
   // The matrix as it was kept, mapped; nullopt where the file is not read. kBadModel for a file
   // with another matrix in its place.

@@ -262,26 +262,27 @@ std::int64_t DecoderSpec::kv_elements_per_token() const {
   return elements;
 }
 
-std::uint64_t DecoderSpec::computed_bytes(std::int64_t max_positions) const {
-  std::uint64_t bytes = 0;
-  for (const RopeSpec& rope : ropes) bytes += RotaryTable::bytes(max_positions, rope.rotary_dim);
+SplitBytes DecoderSpec::computed_bytes(std::int64_t max_positions, const LayerSplit& split) const {
+  SplitBytes bytes;
+  for (const RopeSpec& rope : ropes)
+    bytes.main += RotaryTable::bytes(max_positions, rope.rotary_dim);
+  const bool host_inputs = split.host_layers > 0;
+  if (host_inputs) bytes.host = bytes.main;  // both have the tables
   if (positions.kind != PositionKind::kNone) {
-    bytes += static_cast<std::uint64_t>(max_positions * hidden_size) * sizeof(float);
+    (host_inputs ? bytes.host : bytes.main) +=
+        static_cast<std::uint64_t>(max_positions * hidden_size) * sizeof(float);
   }
-  // What the streams' predictions and corrections are weighed with.
-  bytes += static_cast<std::uint64_t>(num_layers() * altup.num_streams * altup.num_streams *
-                                      (altup.num_streams + 1)) *
-           sizeof(float);
-  for (const LayerSpec& layer : layers) {
-    if (layer.short_conv() != nullptr) {
-      bytes += static_cast<std::uint64_t>(hidden_size * layer.short_conv()->taps) * sizeof(float);
+  for (std::int64_t index = 0; index < num_layers(); ++index) {
+    const LayerSpec& layer = layers[static_cast<std::size_t>(index)];
+    // What the streams' predictions and corrections are weighed with.
+    std::int64_t numbers = altup.num_streams * altup.num_streams * (altup.num_streams + 1);
+    if (layer.short_conv() != nullptr) numbers += hidden_size * layer.short_conv()->taps;
+    if (const AttentionSpec* const attention = layer.plain_attention()) {
+      numbers += std::ssize(attention->alibi_slopes);
+      if (attention->has_normed_values()) numbers += attention->head_dim;
     }
-    const AttentionSpec* const attention = layer.plain_attention();
-    if (attention == nullptr) continue;
-    bytes += attention->alibi_slopes.size() * sizeof(float);
-    if (attention->has_normed_values()) {
-      bytes += static_cast<std::uint64_t>(attention->head_dim) * sizeof(float);
-    }
+    (split.on_host(index) ? bytes.host : bytes.main) +=
+        static_cast<std::uint64_t>(numbers) * sizeof(float);
   }
   return bytes;
 }

@@ -114,6 +114,33 @@ struct StateInputSpec {
   bool add_to_normed = false;
 };
 
+// What the host's processor computes of a model whose other layers another device computes:
+// --n-gpu-layers and --n-cpu-moe.
+struct LayerSplit {
+  std::int64_t host_layers = 0;         // the first ones, and what is before them
+  std::int64_t host_expert_layers = 0;  // the mixtures' experts of the first so many layers
+
+  bool empty() const { return host_layers == 0 && host_expert_layers == 0; }
+  bool on_host(std::int64_t layer) const { return layer < host_layers; }
+  bool experts_on_host(std::int64_t layer) const {
+    return layer < host_layers || layer < host_expert_layers;
+  }
+  bool distant_experts(std::int64_t layer) const {
+    return experts_on_host(layer) && !on_host(layer);
+  }
+
+  bool operator==(const LayerSplit&) const = default;
+};
+
+// In the memory of the device that computes a model, and in the host's for the part of the split.
+struct SplitBytes {
+  std::uint64_t main = 0;
+  std::uint64_t host = 0;
+
+  std::uint64_t total() const { return main + host; }
+  bool operator==(const SplitBytes&) const = default;
+};
+
 struct DecoderSpec {
   std::string architecture;  // as the checkpoint calls it
   std::int64_t hidden_size = 0;
@@ -196,7 +223,7 @@ struct DecoderSpec {
 
   // Bytes of what is computed for a model instead of read, or kept as numbers, for sequences of
   // up to `max_positions` tokens: rotary tables, rows of positions, slopes.
-  std::uint64_t computed_bytes(std::int64_t max_positions) const;
+  SplitBytes computed_bytes(std::int64_t max_positions, const LayerSplit& split = {}) const;
 
   // All sizes positive, within limits and consistent with each other; `where` names the source.
   Status validate(std::string_view where) const;

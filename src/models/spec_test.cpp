@@ -76,7 +76,7 @@ TEST(DecoderSpec, ReadsLlama) {
   EXPECT_FALSE(has(spec, TensorRole::kGateBias));
   EXPECT_FALSE(has(spec, TensorRole::kQueryNorm));
   EXPECT_TRUE(has(spec, TensorRole::kOutput));
-  EXPECT_EQ(spec.computed_bytes(100), 100U * 16 * 4);
+  EXPECT_EQ(spec.computed_bytes(100).main, 100U * 16 * 4);
   EXPECT_EQ(activation(good("LlamaForCausalLM", R"({"hidden_act": "gelu_pytorch_tanh"})")),
             Activation::kGeluTanh);
 }
@@ -127,7 +127,7 @@ TEST(DecoderSpec, ReadsGemma) {
   EXPECT_EQ(spec.attention().head_dim, 256);
   EXPECT_TRUE(spec.tie_word_embeddings);
   EXPECT_TRUE(has(spec, TensorRole::kMlpOutputNorm));
-  EXPECT_EQ(spec.computed_bytes(10), 2U * 10 * 256 * 4);
+  EXPECT_EQ(spec.computed_bytes(10).main, 2U * 10 * 256 * 4);
 }
 
 TEST(DecoderSpec, GemmasRopesInBothSpellings) {

@@ -46,12 +46,14 @@ Status check_finite(const TensorInfo& tensor, std::span<const float> values) {
                            "fetch the file again");
 }
 
-TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
-                           const LoadProgress& progress, LoadQuantization quantization,
-                           PackedCache* cache, LoadedMatrices& matrices)
+TensorLoader::TensorLoader(const DecoderSpec& spec, const WeightSource& source,
+                           const ModelDevices& devices, const LoadProgress& progress,
+                           LoadQuantization quantization, PackedCache* cache,
+                           LoadedMatrices& matrices)
     : spec_(spec),
       source_(source),
-      device_(device),
+      devices_(devices),
+      device_(devices.main),
       progress_(progress),
       cache_(cache),
       matrices_(matrices) {
@@ -79,18 +81,18 @@ Result<std::vector<float>> TensorLoader::values(std::initializer_list<TensorRole
     const TensorInfo* tensor = find(role, layer);
     if (tensor != nullptr) QUIRE_RETURN_IF_ERROR(append(*tensor, values));
   }
-  bytes_ += values.size() * sizeof(float);
+  add_bytes(values.size() * sizeof(float));
   return values;
 }
 
 Result<DeviceFloats> TensorLoader::vector(std::initializer_list<TensorRole> roles,
                                           std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(auto numbers, values(roles, layer));
-  return device_.upload(std::move(numbers));
+  return device_->upload(std::move(numbers));
 }
 
 Result<DeviceFloats> TensorLoader::upload(std::vector<float> values) {
-  return device_.upload(std::move(values));
+  return device_->upload(std::move(values));
 }
 
 Result<float> TensorLoader::number(TensorRole role, std::int64_t layer) {
@@ -104,7 +106,7 @@ Result<DeviceFloats> TensorLoader::norm_weight(TensorRole role, std::int64_t lay
   if (offset != 0.0F) {
     for (float& value : weight) value += offset;
   }
-  return device_.upload(std::move(weight));
+  return device_->upload(std::move(weight));
 }
 
 Result<Norm> TensorLoader::norm(TensorRole role, std::initializer_list<TensorRole> bias,
@@ -219,13 +221,13 @@ Result<DeviceFloats> TensorLoader::vector_by_head(TensorRole role, const Attenti
                                                   std::int64_t layer) {
   QUIRE_ASSIGN_OR_RETURN(const auto by_head, values({role}, layer));
   std::vector<float> by_part;
-  if (by_head.empty()) return device_.upload(std::move(by_part));
+  if (by_head.empty()) return device_->upload(std::move(by_part));
   by_part.reserve(by_head.size());
   for (const std::size_t place : places_by_head(attention)) {
     const auto from = by_head.begin() + static_cast<std::ptrdiff_t>(place) * attention.head_dim;
     by_part.insert(by_part.end(), from, from + attention.head_dim);
   }
-  return device_.upload(std::move(by_part));
+  return device_->upload(std::move(by_part));
 }
 
 Result<DeviceFloats> TensorLoader::rows(TensorRole role, std::int64_t first, std::int64_t count,
@@ -246,7 +248,7 @@ Result<DeviceFloats> TensorLoader::rows(TensorRole role, std::int64_t first, std
   }
   QUIRE_RETURN_IF_ERROR(check_finite(tensor, values));
   report(tensor);
-  return device_.upload(std::move(values));
+  return device_->upload(std::move(values));
 }
 
 Result<std::vector<PackedWeight>> TensorLoader::stacked_matrices(TensorRole role,
@@ -286,11 +288,11 @@ Result<PackedWeight> TensorLoader::router(TensorRole role, std::int64_t layer) {
   return packed;
 }
 
-// `parts` as one matrix, which the cache knows by `name`.
+// `parts` as one matrix, which the cache knows by `name`, and by where it lies.
 Result<PackedWeight> TensorLoader::packed_matrix(const std::string& name,
                                                  std::span<const Rows> parts) {
   const TensorInfo& tensor = *parts[0].tensor;
-  auto weight = loaded_matrix(name, parts);
+  auto weight = loaded_matrix(on_main() ? name : name + ", on the host", parts);
   if (!weight.ok()) {
     const Status status = weight.status();
     return Status(
@@ -298,7 +300,7 @@ Result<PackedWeight> TensorLoader::packed_matrix(const std::string& name,
         fmt::format("{}: tensor {}: {}", tensor.file, printable(tensor.name), status.message()),
         status.remedy());
   }
-  bytes_ += weight->size_bytes();
+  add_bytes(weight->size_bytes());
   return weight;
 }
 
@@ -319,7 +321,7 @@ Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
                                                   std::span<const Rows> parts) {
   if (cache_ == nullptr) {
     QUIRE_ASSIGN_OR_RETURN(auto weight, packed(parts));
-    return device_.adopt(std::move(weight));
+    return device_->adopt(std::move(weight));
   }
   std::int64_t outputs = 0;
   for (const Rows& part : parts) outputs += part.count;
@@ -327,10 +329,10 @@ Result<PackedWeight> TensorLoader::kept_or_packed(const std::string& name,
   const WeightLayout layout = layout_at_load(parts[0].tensor->encoding, inputs, options_);
   QUIRE_ASSIGN_OR_RETURN(auto kept, cache_->find(name, layout, outputs, inputs,
                                                  !parts[0].tensor->input_order.empty()));
-  if (kept) return device_.adopt(*std::move(kept));
+  if (kept) return device_->adopt(*std::move(kept));
   QUIRE_ASSIGN_OR_RETURN(auto weight, packed(parts));
-  cache_->add(name, weight, device_);
-  return device_.adopt(std::move(weight));
+  cache_->add(name, weight, *device_);
+  return device_->adopt(std::move(weight));
 }
 
 // Parts of one tensor follow each other, and share its rows.
@@ -343,7 +345,7 @@ Result<PackedWeight> TensorLoader::packed(std::span<const Rows> parts) {
     EncodedMatrix matrix = {tensor.encoding, part.count, part.cols(), part.made, nullptr};
     if (part.made == nullptr) {
       if (last != &tensor) {
-        QUIRE_ASSIGN_OR_RETURN(auto rows, source_.rows(tensor, device_.host_threads()));
+        QUIRE_ASSIGN_OR_RETURN(auto rows, source_.rows(tensor, device_->host_threads()));
         read.push_back(std::move(rows));
         last = &tensor;
       }
@@ -353,7 +355,7 @@ Result<PackedWeight> TensorLoader::packed(std::span<const Rows> parts) {
     }
     matrices.push_back(matrix);
   }
-  return device_.pack(matrices, options_);
+  return device_->pack(matrices, options_);
 }
 
 Status TensorLoader::append(const TensorInfo& tensor, std::vector<float>& values) {

@@ -1,5 +1,5 @@
-// Reads a checkpoint's tensors by role into a device's memory, as blocks need them, and counts what
-// it has read.
+// Reads a checkpoint's tensors by role into the memory of devices, as blocks need them, and counts
+// what it has read.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include "kernels/device.h"
 #include "kernels/packed_weight.h"
 #include "models/loaded_matrices.h"
+#include "models/model_devices.h"
 #include "models/packed_cache.h"
 #include "models/spec.h"
 #include "nn/norm.h"
@@ -45,12 +46,19 @@ class TensorLoader {
 
   // Borrows everything; `cache` may be null. Matrices that `matrices` has are used from there, the
   // others are added.
-  TensorLoader(const DecoderSpec& spec, const WeightSource& source, Device& device,
+  TensorLoader(const DecoderSpec& spec, const WeightSource& source, const ModelDevices& devices,
                const LoadProgress& progress, LoadQuantization quantization, PackedCache* cache,
                LoadedMatrices& matrices);
 
   const DecoderSpec& spec() const { return spec_; }
-  std::uint64_t bytes() const { return bytes_; }  // in memory, of all that was loaded
+  const ModelDevices& devices() const { return devices_; }
+
+  // Where everything goes from here on; the main device before the first call.
+  void use(Device& device) { device_ = &device; }
+
+  // In memory, of all that was loaded: in that of the main device, and in the host's for its part.
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t host_bytes() const { return host_bytes_; }
 
   // The vectors of `roles`, one after the other; empty where the model has none of them.
   Result<DeviceFloats> vector(std::initializer_list<TensorRole> roles, std::int64_t layer = 0);
@@ -162,10 +170,13 @@ class TensorLoader {
   Status append_row(const TensorInfo& tensor, std::int64_t row, std::vector<float>& values);
   Result<PackedWeight> transposed_matrix(const TensorInfo& tensor);
   void report(const TensorInfo& tensor);
+  bool on_main() const { return device_ == devices_.main; }
+  void add_bytes(std::uint64_t bytes) { (on_main() ? bytes_ : host_bytes_) += bytes; }
 
   const DecoderSpec& spec_;
   const WeightSource& source_;
-  Device& device_;
+  ModelDevices devices_;
+  Device* device_;
   const LoadProgress& progress_;
   PackedCache* cache_;
   LoadedMatrices& matrices_;
@@ -174,6 +185,7 @@ class TensorLoader {
   std::uint64_t done_ = 0;
   std::uint64_t total_ = 0;
   std::uint64_t bytes_ = 0;
+  std::uint64_t host_bytes_ = 0;
 };
 
 }  // namespace quire

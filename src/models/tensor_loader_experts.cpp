@@ -70,7 +70,7 @@ Result<std::vector<PackedWeight>> TensorLoader::turned_experts(TensorRole role, 
                      .made = turned + i * inputs * outputs * size,
                      .made_cols = tensor.shape[1]});
   }
-  device_.host_threads().parallel_for(
+  device_->host_threads().parallel_for(
       count * columns.count, 16, [&](std::int64_t begin, std::int64_t end, int) {
         for (auto row = static_cast<std::size_t>(begin); row < static_cast<std::size_t>(end);
              ++row) {
@@ -90,7 +90,7 @@ Result<std::vector<PackedWeight>> TensorLoader::turned_experts(TensorRole role, 
 Result<std::vector<PackedWeight>> TensorLoader::picked_experts(TensorRole role, std::int64_t count,
                                                                std::int64_t layer, Columns rows) {
   const TensorInfo& tensor = *find(role, layer);
-  QUIRE_ASSIGN_OR_RETURN(const TensorRows read, source_.rows(tensor, device_.host_threads()));
+  QUIRE_ASSIGN_OR_RETURN(const TensorRows read, source_.rows(tensor, device_->host_threads()));
   const std::uint64_t row_bytes = encoded_row_bytes(tensor.encoding, tensor.shape[2]).value_or(0);
   const auto outputs = static_cast<std::uint64_t>(rows.count);
   QUIRE_ASSIGN_OR_RETURN(  // a part of what the file has
@@ -104,7 +104,7 @@ Result<std::vector<PackedWeight>> TensorLoader::picked_experts(TensorRole role, 
                      .made = picked + i * outputs * row_bytes,
                      .made_cols = tensor.shape[2]});
   }
-  device_.host_threads().parallel_for(
+  device_->host_threads().parallel_for(
       count * rows.count, 64, [&](std::int64_t begin, std::int64_t end, int) {
         for (std::int64_t i = begin; i < end; ++i) {
           const std::int64_t row =
@@ -141,9 +141,9 @@ Result<DeviceFloats> TensorLoader::expert_vectors(TensorRole role, std::int64_t 
     const std::int64_t column = columns.begin + i % columns.count * columns.step;
     picked.push_back(all[static_cast<std::size_t>(i / columns.count * tensor.shape[1] + column)]);
   }
-  bytes_ += picked.size() * sizeof(float);
+  add_bytes(picked.size() * sizeof(float));
   if (ends_at(columns, tensor.shape[1])) report(tensor);
-  return device_.upload(std::move(picked));
+  return device_->upload(std::move(picked));
 }
 
 // As one matrix where each ends with a panel: many small mappings would have no large pages.

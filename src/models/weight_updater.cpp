@@ -117,11 +117,11 @@ class ReplacedSource final : public WeightSource {
 }  // namespace
 
 WeightUpdater::WeightUpdater(std::unique_ptr<WeightSource> checkpoint, std::int64_t max_positions,
-                             LoadQuantization quantization, Device& device)
+                             LoadQuantization quantization, const ModelDevices& devices)
     : checkpoint_(std::move(checkpoint)),
       max_positions_(max_positions),
       quantization_(quantization),
-      device_(device) {}
+      devices_(devices) {}
 
 Result<WeightUpdater::Replacements> WeightUpdater::read(
     const Model& current, const std::vector<TensorInfo>& tensors) const {
@@ -166,7 +166,7 @@ Result<std::unique_ptr<Model>> WeightUpdater::update(const Model& current,
     if (!given.contains(name)) source.replace(name, replacement.data);
   }
   QUIRE_ASSIGN_OR_RETURN(
-      auto model, current.with_tensors(source, names, max_positions_, device_, quantization_));
+      auto model, current.with_tensors(source, names, max_positions_, devices_, quantization_));
   for (auto& [name, replacement] : given) {
     if (model->matrices().holds(std::string(name))) continue;
     if (replacement.owned.empty()) {

@@ -19,9 +19,9 @@ namespace quire {
 class WeightUpdater {
  public:
   // `checkpoint`: what the model was loaded from, with these settings; its mapping is kept, and
-  // read for the vectors that no update has given. Borrows the device.
+  // read for the vectors that no update has given. Borrows the devices.
   WeightUpdater(std::unique_ptr<WeightSource> checkpoint, std::int64_t max_positions,
-                LoadQuantization quantization, Device& device);
+                LoadQuantization quantization, const ModelDevices& devices);
 
   // `current` with these tensors in place of its own: what Model::load() gives for a checkpoint
   // that has them, bit for bit. Names and shapes are the checkpoint's; numbers are F32, F16 or BF16
@@ -45,7 +45,7 @@ class WeightUpdater {
   std::unique_ptr<WeightSource> checkpoint_;
   std::int64_t max_positions_;
   LoadQuantization quantization_;
-  Device& device_;
+  ModelDevices devices_;
   Replacements vectors_;  // of earlier updates: what no packed matrix has
 };
 

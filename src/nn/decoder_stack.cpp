@@ -7,7 +7,8 @@ namespace quire {
 DecoderStack::DecoderStack(std::vector<RotaryTable> rotaries, std::vector<DecoderLayer> layers)
     : rotaries_(std::move(rotaries)), layers_(std::move(layers)) {}
 
-void DecoderStack::forward(ForwardContext& ctx, float* hidden) const {
+void DecoderStack::forward(ForwardContext& ctx, float* hidden, std::int64_t begin,
+                           std::int64_t end) const {
   const InnerStates& inner = ctx.inner_states;
   std::size_t num_kept = 0;
   const auto keep = [&](std::size_t layer) {
@@ -17,13 +18,13 @@ void DecoderStack::forward(ForwardContext& ctx, float* hidden) const {
                  reinterpret_cast<std::byte*>(inner.data) + num_kept * inner.bytes);
     ++num_kept;
   };
-  for (std::size_t i = 0; i < layers_.size(); ++i) {
+  for (auto i = static_cast<std::size_t>(begin); std::cmp_less(i, end); ++i) {
     keep(i);
     const DecoderLayer& layer = layers_[i];
     const RotaryTable* rotary = layer.rotary() ? &rotaries_[*layer.rotary()] : nullptr;
     layer.forward(ctx, rotary, static_cast<int>(i), hidden);
   }
-  keep(layers_.size());
+  keep(static_cast<std::size_t>(end));
 }
 
 }  // namespace quire

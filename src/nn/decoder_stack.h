@@ -1,6 +1,7 @@
 // The layers of a decoder-only transformer, one after the other.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "nn/decoder_layer.h"
@@ -13,8 +14,8 @@ class DecoderStack {
  public:
   DecoderStack(std::vector<RotaryTable> rotaries, std::vector<DecoderLayer> layers);
 
-  // hidden: [num_tokens][hidden_size], updated in place by every layer in turn.
-  void forward(ForwardContext& ctx, float* hidden) const;
+  // hidden: [num_tokens][hidden_size], updated in place by the layers [begin, end) in turn.
+  void forward(ForwardContext& ctx, float* hidden, std::int64_t begin, std::int64_t end) const;
 
  private:
   std::vector<RotaryTable> rotaries_;

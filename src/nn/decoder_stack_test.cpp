@@ -171,8 +171,9 @@ class Blocks : public testing::TestWithParam<IsaLevel> {
       for (const TestLayer& layer : test_layers) {
         arena = std::max(arena, layer.arena_bytes(3 * std::int64_t{chunk}));
       }
-      const auto outputs = all.run(
-          chunk, arena, 1, [&](ForwardContext& ctx, float* hidden) { stack.forward(ctx, hidden); });
+      const auto outputs = all.run(chunk, arena, 1, [&](ForwardContext& ctx, float* hidden) {
+        stack.forward(ctx, hidden, 0, std::ssize(test_layers));
+      });
       if (chunk == 32) {
         whole = outputs;
         all.expect(outputs, [&](auto& hidden) {
@@ -269,7 +270,7 @@ TEST(ForwardContext, TheLastProductTakesEightBits) {
   Arena arena({});
   const auto plan = ops->plan_attention(1, {});
   ForwardContext ctx{
-      .ops = *ops, .arena = arena, .tokens = {}, .attention_plan = *plan, .kv_layout = {}};
+      .ops = *ops, .arena = arena, .tokens = {}, .attention_plan = plan.get(), .kv_layout = {}};
   EXPECT_EQ(ctx.last_product_mode(), ActivationMode::kFloat32);
   ctx.activation_mode = ActivationMode::kInt16;
   EXPECT_EQ(ctx.last_product_mode(), ActivationMode::kInt8);

@@ -15,6 +15,8 @@
 
 namespace quire {
 
+class DistantExperts;
+
 // The tokens of one step, sequences side by side, never padded.
 struct StepTokens {
   std::int64_t num_tokens = 0;
@@ -63,7 +65,7 @@ struct ForwardContext {
   OpStream& ops;
   Arena& arena;
   StepTokens tokens;
-  const PlannedAttention& attention_plan;
+  const PlannedAttention* attention_plan = nullptr;  // where layer_heads is null
   KvLayout kv_layout;
   std::byte* const* kv_layers = nullptr;  // [num_layers]: KV memory of each layer
   // [num_layers]; null: those of the step and of the plan's batch, for all layers.
@@ -83,12 +85,13 @@ struct ForwardContext {
   // set by the model's forward().
   const float* joined = nullptr;
   ActivationMode activation_mode = ActivationMode::kFloat32;
+  DistantExperts* distant_experts = nullptr;  // where a layer's experts lie with another device
 
   KvLayout layout_of(int layer) const {
     return layer_heads == nullptr ? kv_layout : layer_heads[layer].layout;
   }
   const PlannedAttention& plan_of(int layer) const {
-    return layer_heads == nullptr ? attention_plan : *layer_heads[layer].plan;
+    return layer_heads == nullptr ? *attention_plan : *layer_heads[layer].plan;
   }
 
   // The states of a layer that keeps one.

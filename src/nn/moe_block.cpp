@@ -3,6 +3,8 @@
 #include <span>
 #include <utility>
 
+#include "nn/distant_experts.h"
+
 namespace quire {
 namespace {
 
@@ -56,20 +58,23 @@ void MoeBlock::forward(ForwardContext& ctx, const float* x, const Residual& resi
                  .choice_bias = weights_.choice_bias.data_or_null(),
                  .experts = experts,
                  .weights = weights});
-  ctx.ops.expert_mlp(x, rows,
-                     {.experts = weights_.experts,
-                      .gate_biases = weights_.gate_biases.data_or_null(),
-                      .up_biases = weights_.up_biases.data_or_null(),
-                      .down_biases = weights_.down_biases.data_or_null(),
-                      .activation = shape_.activation,
-                      .clamped = shape_.clamped,
-                      .gate_up_mode = ctx.activation_mode,
-                      .down_mode = ctx.last_product_mode(),
-                      .experts_per_row = shape_.experts_per_token,
-                      .chosen = experts,
-                      .weights = weights,
-                      .weigh_inputs = shape_.weigh_inputs},
-                     sum);
+  const ExpertProducts products = {.experts = weights_.experts,
+                                   .gate_biases = weights_.gate_biases.data_or_null(),
+                                   .up_biases = weights_.up_biases.data_or_null(),
+                                   .down_biases = weights_.down_biases.data_or_null(),
+                                   .activation = shape_.activation,
+                                   .clamped = shape_.clamped,
+                                   .gate_up_mode = ctx.activation_mode,
+                                   .down_mode = ctx.last_product_mode(),
+                                   .experts_per_row = shape_.experts_per_token,
+                                   .chosen = experts,
+                                   .weights = weights,
+                                   .weigh_inputs = shape_.weigh_inputs};
+  if (weights_.distant) {
+    ctx.distant_experts->compute(ctx.ops, x, rows, products, sum);
+  } else {
+    ctx.ops.expert_mlp(x, rows, products, sum);
+  }
   if (weights_.shared) add_shared(ctx, x, sum);
   add_to_residual(ctx, sum, shape_.hidden_size, residual);
 }

@@ -30,6 +30,7 @@ struct MoeWeights {
   PackedWeight router;            // [num_experts][hidden_size]
   DeviceFloats router_bias = {};  // [num_experts] or empty
   std::vector<ExpertWeights> experts;
+  bool distant = false;  // experts and their biases are ForwardContext::distant_experts'
   // Of all experts, one after the other; or empty.
   DeviceFloats gate_biases = {};
   DeviceFloats up_biases = {};

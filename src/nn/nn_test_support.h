@@ -219,7 +219,7 @@ class TestSequences {
                                     .token_ids = nullptr,
                                     .positions = step.positions.data(),
                                     .slot_mapping = step.slots.data()},
-                         .attention_plan = *plan,
+                         .attention_plan = plan.get(),
                          .kv_layout = layout_,
                          .kv_layers = layers.data(),
                          .layer_tables = tables_of_layers.data(),

@@ -36,7 +36,7 @@ class RowsOfAStep : public testing::TestWithParam<IsaLevel> {
     ForwardContext ctx{.ops = *ops_,
                        .arena = arena,
                        .tokens = {.num_tokens = kRows, .token_ids = tokens_.data()},
-                       .attention_plan = *plan_,
+                       .attention_plan = plan_.get(),
                        .kv_layout = {}};
     body(ctx);
   }

@@ -10,10 +10,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "models/spec.h"
 #include "plan/memory_limits.h"
-#include "quant/load_quantization.h"
-#include "weights/weight_source.h"
 
 namespace quire {
 
@@ -24,6 +21,21 @@ struct PlannedKvGroup {
   std::uint64_t state_bytes = 0;  // of a sequence's state, in all layers; 0: they keep none
   std::int64_t num_layers = 0;
   std::int64_t pages_per_block = 1;
+};
+
+// What the host's memory holds of a model that a GPU computes with the host's help (LayerSplit).
+struct HostPart {
+  std::int64_t num_layers = 0;         // the first ones
+  std::int64_t num_expert_layers = 0;  // others, of which the experts alone are there
+  std::uint64_t weight_bytes = 0;
+  std::uint64_t kv_cache_bytes = 0;    // of layers that are computed there
+  std::uint64_t activation_bytes = 0;  // also what goes from one memory to the other
+  std::uint64_t workspace_bytes = 0;
+
+  std::uint64_t total() const {
+    return weight_bytes + kv_cache_bytes + activation_bytes + workspace_bytes;
+  }
+  bool empty() const { return total() == 0; }
 };
 
 // Everything that the plan is made from. Sizes that belong to the executor come from its own static
@@ -43,6 +55,9 @@ struct MemoryPlanInput {
   std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;        // tokenizer, configuration: already in memory
   std::uint64_t host_bytes = 0;         // of the host's memory, where the plan is of a GPU's
+  HostPart host_part;                   // but its KV cache, of which one page has
+  std::uint64_t host_page_bytes = 0;    // so many bytes
+  MemoryLimits host_limits;             // where there is such a part
   std::uint64_t block_table_bytes = 0;  // bookkeeping of one page
 
   // What one sequence of max_model_len tokens holds at most of the pool while it computes its
@@ -69,7 +84,10 @@ struct MemoryPlan {
   std::uint64_t offload_disk_bytes = 0;  // not of the memory
   std::int64_t offload_blocks = 0;
   std::uint64_t table_bytes = 0;
-  std::uint64_t host_bytes = 0;        // not of the memory: the host's, where this is a GPU's
+  // Not of the memory: the host's, where this is a GPU's; and what of it is a part of the model's.
+  std::uint64_t host_bytes = 0;
+  HostPart host_part;
+  std::uint64_t host_budget = 0;       // for these, where there is such a part
   std::int64_t num_blocks = 0;         // pages, where a block has several
   std::int64_t max_pinned_blocks = 0;  // of these: max_pinned_pages()
   std::vector<PlannedKvGroup> kv_groups;
@@ -98,12 +116,6 @@ struct MemoryPlan {
 // Pages of a pool of `num_pages` in which prefixes may be pinned: this share of them, as far as a
 // sequence of max_model_len tokens still fits beside them, which holds at most `sequence_pages`.
 std::int64_t max_pinned_pages(std::int64_t num_pages, std::int64_t sequence_pages, double share);
-
-// Bytes of a model's weights as packed in memory: matrices in the layout of their encoding or of
-// `quantization`, vectors and rotary tables in float32.
-std::uint64_t planned_weight_bytes(const DecoderSpec& spec, const WeightSource& source,
-                                   std::int64_t max_positions,
-                                   LoadQuantization quantization = LoadQuantization::kNone);
 
 // The KV cache gets what --kv-cache-memory-bytes says, else what max_num_seqs sequences of
 // max_model_len need, at most a quarter of the memory that the weights leave; of a GPU's, which

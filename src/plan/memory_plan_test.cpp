@@ -199,5 +199,50 @@ TEST(MemoryPlan, TextAndJsonHaveTheSameNumbers) {
   EXPECT_EQ(plan.to_json().at("total_bytes").to_number<std::uint64_t>(), plan.total());
 }
 
+// A page has its part in both memories, and the smaller room decides.
+TEST(MemoryPlan, TwoMemoriesHaveOneNumberOfPages) {
+  MemoryPlanInput input = small_input();
+  input.table_bytes = 0;
+  input.host_bytes = 5 * kMiB;
+  input.host_part = {.num_layers = 1,
+                     .num_expert_layers = 2,
+                     .weight_bytes = 200 * kMiB,
+                     .activation_bytes = 3 * kMiB,
+                     .workspace_bytes = kMiB};
+  input.host_page_bytes = 32 * 1024;
+  input.host_limits = limits_of(1000 * kMiB, 1000 * kMiB);
+  MemoryLimits gpu = limits_of(1000 * kMiB, 1000 * kMiB);
+  gpu.gpu = "GPU";
+  const auto plan = make_memory_plan(input, gpu);
+  ASSERT_TRUE(plan.ok()) << plan.status().to_string();
+  EXPECT_EQ(plan->num_blocks, 512);
+  EXPECT_EQ(plan->kv_cache_bytes, 512U * 64 * 1024);
+  EXPECT_EQ(plan->host_part.kv_cache_bytes, 512U * 32 * 1024);
+  EXPECT_EQ(plan->total(), (100 + 10 + 2 + 32) * kMiB);
+  EXPECT_EQ(plan->host_part.total(), (200 + 3 + 1 + 16) * kMiB);
+  EXPECT_EQ(plan->host_budget, 900 * kMiB);
+  EXPECT_THAT(plan->to_text(), HasSubstr("what the processor computes, in the machine's memory"));
+  EXPECT_THAT(plan->to_text(),
+              HasSubstr("200.0 MiB  embeddings and 1 layer, the experts of 2 layers\n"));
+  EXPECT_THAT(plan->to_line(), HasSubstr("the processor's part: 220.0 MiB"));
+  EXPECT_EQ(plan->to_json().at("host_part").at("weight_bytes").as_uint64(), 200 * kMiB);
+
+  // A quarter of what the machine has left: 900 MiB less 209.
+  input.all_pages = 1 << 20;
+  gpu.total = gpu.available = 100'000 * kMiB;
+  const auto limited = make_memory_plan(input, gpu);
+  ASSERT_TRUE(limited.ok()) << limited.status().to_string();
+  EXPECT_EQ(limited->num_blocks, static_cast<std::int64_t>((900 - 209) * kMiB / 4 / (32 * 1024)));
+  // What is asked for is of both together.
+  input.kv_cache_memory_bytes = 96 * kMiB;
+  EXPECT_EQ(make_memory_plan(input, gpu)->num_blocks, 1024);
+
+  input.host_limits = limits_of(210 * kMiB, 210 * kMiB);
+  const auto refused = make_memory_plan(input, gpu);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(refused.status().message(), HasSubstr("what the processor computes takes 209.0 MiB"));
+}
+
 }  // namespace
 }  // namespace quire

@@ -348,6 +348,9 @@ class RemoteStream final : public OpStream {
     queue_.add([=, this] { std::copy(values.begin(), values.end(), near(to)); });
     return to;
   }
+  void upload_bytes(std::span<const std::byte> values, std::byte* to) override {
+    queue_.add([=, this] { std::copy(values.begin(), values.end(), near(to)); });
+  }
   void download_bytes(const std::byte* from, std::span<std::byte> to) override {
     std::fill(to.begin(), to.end(), std::byte{0xFF});
     queue_.add([=, this] { std::copy_n(near(from), to.size(), to.begin()); });

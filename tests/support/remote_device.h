@@ -88,10 +88,21 @@ class RemoteDevice final : public Device {
 
 // One for an engine, whose plan is of this machine's memory.
 inline ComputeDevice remote_compute_device() {
-  return {
-      .gpu = std::nullopt, .memory = read_memory_limits(), .make = [](IsaLevel level, int threads) {
-        return RemoteDevice::create(threads, op_table(level));
-      }};
+  return {.gpu = std::nullopt,
+          .memory = read_memory_limits(),
+          .host = std::nullopt,
+          .make = [](IsaLevel level, int threads) {
+            return RemoteDevice::create(threads, op_table(level));
+          }};
+}
+
+// The same with a plan that tells its memory from the machine's, whose processor may have a part of
+// the model.
+inline ComputeDevice remote_beside_processor() {
+  ComputeDevice device = remote_compute_device();
+  device.host = device.memory;
+  device.memory.gpu = "a remote device";
+  return device;
 }
 
 }  // namespace quire::test

@@ -133,7 +133,7 @@ std::vector<float> Scorer::score(const std::vector<TokenId>& tokens, std::int64_
                                    .token_ids = staged(tokens),
                                    .positions = staged(positions),
                                    .slot_mapping = staged_slots},
-                        .attention_plan = *plans.front(),
+                        .attention_plan = plans.front().get(),
                         .kv_layout = layouts_.front(),
                         .kv_layers = layers.data(),
                         .layer_tables = layer_tables.data(),

@@ -15,8 +15,8 @@
 #include "load/model_bundle.h"
 #include "models/decoder_model.h"
 #include "models/registry.h"
-#include "plan/memory_plan.h"
 #include "plan/model_footprint.h"
+#include "plan/weight_plan.h"
 
 namespace quire {
 namespace {
@@ -144,7 +144,7 @@ Status open_files(const std::string& path, PlannedModel& model,
   QUIRE_RETURN_IF_ERROR(take_max_len(max_len, model));
   if (model.format_source == "--dtype") return {};
   const auto bytes =
-      static_cast<double>(planned_weight_bytes(bundle.spec, *bundle.weights, model.max_len));
+      static_cast<double>(planned_weight_bytes(bundle.spec, *bundle.weights, model.max_len).main);
   const double bits = 8 * bytes / static_cast<double>(count_parameters(bundle.spec));
   const bool float32 = std::ranges::all_of(bundle.weights->tensors(), [](const TensorInfo& each) {
     return each.encoding == Encoding::kF32;

@@ -143,7 +143,8 @@ StreamMemory cuda_stream_memory(const StreamLimits& limits, int multiprocessors,
   return {.workspace = cuda::workspace_bytes(limits, multiprocessors) + cuda::staged_bytes(limits) +
                        cuda::PieceGraphs::bytes(),
           .sampling =
-              SamplingScratch::bytes(limits.vocab_size, limits.max_sampled_rows, num_host_threads)};
+              SamplingScratch::bytes(limits.vocab_size, limits.max_sampled_rows, num_host_threads),
+          .downloads = limits.downloaded_bytes};
 }
 
 std::unique_ptr<Device> make_cuda_device(const CudaDeviceInfo& gpu, int num_host_threads,

@@ -251,6 +251,11 @@ class CudaStream final : public OpStream {
     std::copy(values.begin(), values.end(), place.host);
     return place.device;
   }
+  void upload_bytes(std::span<const std::byte> values, std::byte* to) override {
+    if (graphs_.recording()) graphs_.refuse();  // the values are others next time
+    (void)launch(kCopyStage);
+    transfers_.upload(values, to);
+  }
   void download_bytes(const std::byte* from, std::span<std::byte> to) override {
     transfers_.download_to(from, to);
   }
@@ -296,7 +301,8 @@ Result<std::unique_ptr<OpStream>> make_stream(const StreamHost& host, DeviceMemo
   CUstream_st* stream = nullptr;
   QUIRE_RETURN_IF_ERROR(
       to_status(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "make a stream"));
-  auto transfers = Transfers::create(stream, staged_bytes(limits), std::uint64_t{1} << 20);
+  auto transfers = Transfers::create(stream, staged_bytes(limits),
+                                     (std::uint64_t{1} << 20) + limits.downloaded_bytes);
   if (!transfers.ok()) {
     (void)cudaStreamDestroy(stream);
     return transfers.status();

@@ -98,6 +98,11 @@ void Transfers::copy(const std::byte* from, std::uint64_t bytes, std::byte* to) 
   keep(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_), "compute a step");
 }
 
+void Transfers::upload(std::span<const std::byte> from, std::byte* to) {
+  keep(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
+       "copy results of the processor to the GPU");
+}
+
 const std::byte* Transfers::download(const std::byte* from, std::uint64_t bytes) {
   std::byte* const to = down_.take(bytes).host;
   enqueue_download(from, bytes, to);

@@ -83,6 +83,8 @@ class Transfers {
   void enqueue_staged();
   // Between two places of the GPU.
   void copy(const std::byte* from, std::uint64_t bytes, std::byte* to);
+  // From the host's memory, pinned or not.
+  void upload(std::span<const std::byte> from, std::byte* to);
   // A copy in pinned memory, there when the stream is synchronized, until finish_downloads().
   const std::byte* download(const std::byte* from, std::uint64_t bytes);
   // The same of some rows of an array, one after the other.
