@@ -37,6 +37,7 @@ template <>
 struct PagedNumbers<DType::kBF16> {
   static constexpr int kPairBytes = 4;
   static constexpr bool kHasScales = false;
+  static constexpr bool kHasNan = true;
 
   static constexpr std::int32_t row_words(std::int32_t dims) { return (dims + 31) / 32 * 32; }
   static constexpr std::int32_t buffer_bytes(std::int32_t dims) {
@@ -159,6 +160,7 @@ template <typename Code>
 struct PagedCodes {
   static constexpr int kPairBytes = 2;
   static constexpr bool kHasScales = Code::kHasScales;
+  static constexpr bool kHasNan = Code::kHasNan;
 
   static constexpr std::int32_t row_bytes(std::int32_t dims) { return (dims + 63) / 64 * 128; }
   static constexpr std::int32_t scales(std::int32_t dims) {
@@ -278,6 +280,7 @@ struct PagedCodes {
 
 struct Fp8Code {
   static constexpr bool kHasScales = false;
+  static constexpr bool kHasNan = true;
 
   // Float16 has NaN where E4M3 has.
   static __device__ void expand(std::uint32_t codes, std::uint32_t& low, std::uint32_t& high) {
@@ -309,6 +312,7 @@ struct Fp8Code {
 
 struct Int8Code {
   static constexpr bool kHasScales = true;
+  static constexpr bool kHasNan = false;
 
   static __device__ void expand(std::uint32_t codes, std::uint32_t& low, std::uint32_t& high) {
     low = expand_two(__byte_perm(codes, 0, 0x4140));
@@ -322,11 +326,18 @@ struct Int8Code {
   }
 
  private:
+  // One instruction, which compilers do not find where both others are constants.
+  static __device__ std::uint32_t masked_or(std::uint32_t x, std::uint32_t mask,
+                                            std::uint32_t bits) {
+    std::uint32_t result = 0;
+    asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(result) : "r"(x), "r"(mask), "r"(bits));
+    return result;
+  }
   // Of codes in the lower bytes: 128 + the lower seven bits, less 128, or 256 if it is negative,
   // which is exact.
   static __device__ std::uint32_t expand_two(std::uint32_t codes) {
-    const std::uint32_t large = (codes & 0x007F007FU) | 0x43004300U;
-    const std::uint32_t less = (codes & 0x00800080U) | 0xC300C300U;
+    const std::uint32_t large = masked_or(codes, 0x007F007FU, 0x43004300U);
+    const std::uint32_t less = masked_or(codes, 0x00800080U, 0xC300C300U);
     const __nv_bfloat162 sum = __hadd2(*reinterpret_cast<const __nv_bfloat162*>(&large),
                                        *reinterpret_cast<const __nv_bfloat162*>(&less));
     return *reinterpret_cast<const std::uint32_t*>(&sum);

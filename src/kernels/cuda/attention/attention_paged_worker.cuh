@@ -276,7 +276,7 @@ struct SplitWorker {
         for (int step = 0; step < kBufferKeys / 16; ++step) {
           std::uint32_t b[2][kColumns];
           reader.next(b);
-          if (!whole) {
+          if (Numbers::kHasNan && !whole) {
             reader.hide(lane,
                         make_int2(walk.tile.key_begin - before - step * 16,
                                   walk.tile.key_end - before - step * 16),
