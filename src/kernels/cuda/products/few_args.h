@@ -21,11 +21,10 @@ struct FewPart {
 
 inline constexpr int kMaxFewParts = 4;
 
-// Groups of 32 inputs that kernels multiply in one unrolled piece, for so many tiles of 8 rows a
-// warp: whole blocks. A stage has some of these pieces.
+// Groups of 32 inputs of a unit (FewPlan), for so many tiles of 8 rows a warp: whole blocks.
 constexpr int few_unit_groups(const FragmentForm& form, int tiles) {
-  if (form.is_dense()) return 2;
-  if (form.span_groups == 0) return 4;
+  if (form.is_dense()) return 4;
+  if (form.span_groups == 0) return 8;
   const bool is_codebook = form.codes == CodeForm::kNF4 || form.codes == CodeForm::kFP4;
   const int groups = tiles == 1 && !is_codebook ? 8 : 4;
   return form.block_groups > groups ? static_cast<int>(form.block_groups) : groups;
@@ -38,13 +37,18 @@ struct FewPlan {
   std::int32_t items = 0;
   std::int32_t items_at_once = 1;  // of a block
   std::int32_t splits = 1;         // warps that share a panel's rows
-  std::int32_t team = 1;           // warps that share a panel's stages, one after the other
+  std::int32_t team = 1;           // warps that share a panel's units, one after the other
   std::int32_t workers = 1;        // warps that multiply
+  // A unit of groups is what a warp of a team multiplies before it hands over; a stage of the ring
+  // has some units.
+  std::int32_t unit_groups = 1;
+  std::int32_t stage_units = 1;
   std::int32_t stage_groups = 1;
   std::int32_t panel_stages = 1;  // of a panel
   // The ring of stages in a block's shared memory. A stage has a chunk of each panel, then rows,
   // then sums of inputs.
   std::int32_t ring_stages = 1;
+  std::int32_t last_stages = 1;  // to be copied when the next kernel's blocks may begin to copy
   std::int32_t chunk_bytes = 0;
   std::int32_t rows_offset = 0;
   std::int32_t sums_offset = 0;

@@ -1,8 +1,9 @@
-// What a multiplying warp of products_few.h does with the stages of its panels.
+// What a multiplying warp of products_few.h does with the units of its panels.
 //
 // Sums of spans of inputs begin with zero, so that the warps of a team compute those of different
-// stages at the same time. Only to the total are they added in order: a warp gets it from the one
-// before it, adds the sums of its stage, and hands it on.
+// units at the same time. Only to the total are they added in order: a warp gets it from the one
+// before it, adds the sums of its unit, and hands it on. Where all inputs of a row are one sum, one
+// warp multiplies a panel, and what it needs next is loaded while it waits for the tensor core.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +46,7 @@ __device__ inline void wait_for_warp(int id) {
   asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory");
 }
 
-// A chunk of a panel in shared memory, with its rows.
+// A unit of a panel in shared memory, with its rows; the last of a panel may have fewer groups.
 struct FewChunk {
   const std::uint8_t* weights = nullptr;
   const std::uint8_t* rows = nullptr;  // [groups][rows][32] bfloat16, as round_fragments() has them
@@ -55,7 +56,10 @@ struct FewChunk {
 };
 
 // Sums of spans that are multiplied before any is added to the total: what registers have room for.
-constexpr int few_sums_at_once(int tiles) { return tiles == 1 ? 8 : 4; }
+constexpr int few_sums_at_once(const FragmentForm& form, int tiles) {
+  if (tiles == 2 && form.has_minimum) return 2;
+  return tiles == 1 && !form.has_minimum && !form.has_halves ? 8 : 4;
+}
 
 template <WeightLayout kLayout, int kTiles>
 class FewConsumer {
@@ -63,6 +67,18 @@ class FewConsumer {
   static constexpr FragmentForm kForm = fragment_form(kLayout);
   static constexpr CodeForm kCodes = kForm.codes;
   static constexpr int kUnitGroups = few_unit_groups(kForm, kTiles);
+  static constexpr int kPieceGroups = kTiles == 4 ? 1 : 2;
+
+  // What a lane needs to multiply a group.
+  struct Group {
+    GroupWords<kCodes> words;
+    uint4 x[kTiles];
+  };
+
+  // Some groups of layouts with one sum.
+  struct Piece {
+    Group groups[kPieceGroups];
+  };
 
   // `first_tile`: of eight rows each.
   __device__ FewConsumer(const FewArgs& args, int first_tile, int lane)
@@ -84,33 +100,54 @@ class FewConsumer {
   }
   __device__ TileSums (&totals())[kTiles] { return totals_; }
 
-  // Multiplies a chunk. `receive` is called before the first sum is added to the totals: it sets
-  // them.
+  // Of layouts with spans: multiplies a unit. `receive` is called before the first sum is added to
+  // the totals: it sets them.
   template <typename Receive>
-  __device__ void multiply_chunk(const FewChunk& chunk, const Receive& receive) {
-    if constexpr (kForm.span_groups == 0) {
-      receive();
-      add_to_totals(chunk);
-    } else {
-      std::int32_t group = 0;
-      bool received = false;
-      const auto receive_once = [&] {
-        if (!received) receive();
-        received = true;
-      };
-      for (; group + kUnitGroups <= chunk.groups; group += kUnitGroups) {
-        add_unit(chunk, group, receive_once);
-      }
-      for (; group < chunk.groups; group += kSpanGroups) {
-        SpanSums sums;
-        sum_span(chunk, group, min(kSpanGroups, chunk.groups - group), sums);
-        receive_once();
-        add_span(chunk, group, sums);
+  __device__ void multiply_unit(const FewChunk& chunk, const Receive& receive) {
+    if (chunk.groups == kUnitGroups) {
+      add_unit(chunk, receive);
+      return;
+    }
+    for (std::int32_t group = 0; group < chunk.groups; group += kSpanGroups) {
+      SpanSums sums;
+      sum_span(chunk, group, min(kSpanGroups, chunk.groups - group), sums);
+      if (group == 0) receive();
+      for (int half = 0; half < kHalves; ++half) {
+        add_span(chunk, group, scales_of(chunk, group, half), sums.halves[half]);
       }
     }
   }
 
-  // Of layouts whose rows have one scale: after the last chunk.
+  __device__ void load_piece(const FewChunk& chunk, std::int32_t group, Piece& to) const {
+#pragma unroll
+    for (int i = 0; i < kPieceGroups; ++i) load_group(chunk, group + i, to.groups[i]);
+  }
+  // Of the other layouts: multiplies a stage, whose first piece is `first`, which becomes that of
+  // the stage behind it: next() gives that one, once it is there.
+  template <typename Next>
+  __device__ void multiply_stage(const FewChunk& chunk, bool is_last, Piece& first,
+                                 const Next& next) {
+    Piece second;
+    std::int32_t whole = chunk.groups;
+    if constexpr (kForm.is_dense()) {
+      whole = min(whole, inputs_ / static_cast<int>(kGroupInputs) - chunk.first_group);
+    }
+    const std::int32_t end = whole / (2 * kPieceGroups) * (2 * kPieceGroups);
+#pragma unroll 1
+    for (std::int32_t group = 0; group < end; group += 2 * kPieceGroups) {
+      load_piece(chunk, group + kPieceGroups, second);
+      add_piece(first);
+      if (group + 2 * kPieceGroups < end) {
+        load_piece(chunk, group + 2 * kPieceGroups, first);
+      } else if (!is_last) {
+        load_piece(next(), 0, first);
+      }
+      add_piece(second);
+    }
+    if (is_last) add_rest(chunk, end, whole);
+  }
+
+  // Of layouts whose rows have one scale: after the last unit.
   __device__ void end_panel() {
     if constexpr (kForm.span_groups == 0 && !kForm.is_dense()) {
 #pragma unroll
@@ -139,12 +176,6 @@ class FewConsumer {
     constexpr FragmentForm form = fragment_form(kLayout);
     return chunk.weights + (form.group_offset(group) - form.header_bytes);
   }
-
-  // What a lane needs to multiply a group.
-  struct Group {
-    GroupWords<kCodes> words;
-    uint4 x[kTiles];
-  };
 
   __device__ void load_rows(const FewChunk& chunk, std::int32_t group, Group& to) const {
     const std::uint8_t* rows = chunk.rows + group * row_bytes_;
@@ -180,35 +211,32 @@ class FewConsumer {
     }
   }
 
-  // Dense layouts, and those whose rows have one scale. A group is loaded while the one before it
-  // is multiplied.
-  __device__ void add_to_totals(const FewChunk& chunk) {
-    std::int32_t whole = chunk.groups;
-    if constexpr (kForm.is_dense()) {
-      whole = min(whole, inputs_ / static_cast<int>(kGroupInputs) - chunk.first_group);
+  __device__ void load_group(const FewChunk& chunk, std::int32_t group, Group& to) const {
+    to.words.load(group_of(chunk, group), lane_);
+    load_rows(chunk, group, to);
+  }
+  __device__ void add_piece(const Piece& piece) {
+#pragma unroll
+    for (const Group& group : piece.groups) {
+      multiply_group(group, header_.zeros, false, totals_, totals_);
     }
-    const auto load = [&](std::int32_t group, Group& to) {
-      to.words.load(group_of(chunk, group), lane_);
-      load_rows(chunk, group, to);
-    };
-    Group groups[2];
-    if (whole > 0) load(0, groups[0]);
-#pragma unroll 1
-    for (std::int32_t group = 0; group < whole; group += 2) {
-      if (group + 1 < whole) load(group + 1, groups[1]);
-      multiply_group(groups[0], header_.zeros, false, totals_, totals_);
-      if (group + 1 >= whole) break;
-      if (group + 2 < whole) load(group + 2, groups[0]);
-      multiply_group(groups[1], header_.zeros, false, totals_, totals_);
+  }
+
+  // The groups of a panel's last stage that are no two pieces.
+  __device__ void add_rest(const FewChunk& chunk, std::int32_t first, std::int32_t whole) {
+    Group group;
+    for (std::int32_t i = first; i < whole; ++i) {
+      load_group(chunk, i, group);
+      multiply_group(group, header_.zeros, false, totals_, totals_);
     }
     if constexpr (kForm.is_dense()) {
       if (whole == chunk.groups) return;
       const int left = inputs_ - (chunk.first_group + whole) * static_cast<int>(kGroupInputs);
       // Of bfloat16 a line has two inputs.
       const int bytes = (kCodes == CodeForm::kBf16 ? (left + 1) / 2 * 2 : left) * 32;
-      groups[0].words.load_front(group_of(chunk, whole), bytes, lane_);
-      load_rows(chunk, whole, groups[0]);
-      multiply_group(groups[0], header_.zeros, false, totals_, totals_);
+      group.words.load_front(group_of(chunk, whole), bytes, lane_);
+      load_rows(chunk, whole, group);
+      multiply_group(group, header_.zeros, false, totals_, totals_);
     }
   }
 
@@ -226,48 +254,57 @@ class FewConsumer {
     }
   }
 
-  __device__ void add_span(const FewChunk& chunk, std::int32_t group, const SpanSums& sums) {
+  __device__ SpanScales scales_of(const FewChunk& chunk, std::int32_t group, int half) const {
+    return load_span_scales<kLayout>(header_, block_of(chunk, group), group_of(chunk, group),
+                                     chunk.first_group + group, half, lane_);
+  }
+
+  // Adds a span, or half a group.
+  __device__ void add_span(const FewChunk& chunk, std::int32_t group, const SpanScales& span,
+                           const TileSums (&sums)[kTiles]) {
 #pragma unroll
-    for (int half = 0; half < kHalves; ++half) {
-      const SpanScales span =
-          load_span_scales<kLayout>(header_, block_of(chunk, group), group_of(chunk, group),
-                                    chunk.first_group + group, half, lane_);
+    for (int tile = 0; tile < kTiles; ++tile) {
+      TileSums& total = totals_[tile];
 #pragma unroll
-      for (int tile = 0; tile < kTiles; ++tile) {
-        TileSums& total = totals_[tile];
+      for (int i = 0; i < 4; ++i) {
+        total.of[i] = fmaf(span.scale[i / 2], sums[tile].of[i], total.of[i]);
+      }
+      if constexpr (kForm.has_minimum) {
+        const float2 inputs = *reinterpret_cast<const float2*>(
+            chunk.sums + group / kSpanGroups * sum_stride_ + sum_places_[tile]);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          total.of[i] = fmaf(span.scale[i / 2], sums.halves[half][tile].of[i], total.of[i]);
-        }
-        if constexpr (kForm.has_minimum) {
-          const float2 inputs = *reinterpret_cast<const float2*>(
-              chunk.sums + group / kSpanGroups * sum_stride_ + sum_places_[tile]);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            total.of[i] = fmaf(span.minimum[i / 2], i % 2 == 0 ? inputs.x : inputs.y, total.of[i]);
-          }
+          total.of[i] = fmaf(span.minimum[i / 2], i % 2 == 0 ? inputs.x : inputs.y, total.of[i]);
         }
       }
     }
   }
 
   template <typename Receive>
-  __device__ void add_unit(const FewChunk& chunk, std::int32_t group, const Receive& receive) {
+  __device__ void add_unit(const FewChunk& chunk, const Receive& receive) {
     constexpr int kUnitSpans = kUnitGroups / kSpanGroups;
-    constexpr int kAtOnce = few_sums_at_once(kTiles) / kHalves < kUnitSpans
-                                ? few_sums_at_once(kTiles) / kHalves
+    constexpr int kAtOnce = few_sums_at_once(kForm, kTiles) / kHalves < kUnitSpans
+                                ? few_sums_at_once(kForm, kTiles) / kHalves
                                 : kUnitSpans;
 #pragma unroll
     for (int first = 0; first < kUnitSpans; first += kAtOnce) {
       SpanSums sums[kAtOnce];
+      SpanScales scales[kAtOnce][kHalves];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        sum_span(chunk, group + (first + i) * kSpanGroups, kSpanGroups, sums[i]);
+        const std::int32_t span = (first + i) * kSpanGroups;
+        sum_span(chunk, span, kSpanGroups, sums[i]);
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half) scales[i][half] = scales_of(chunk, span, half);
       }
-      receive();
+      // What others wait for is done as late as it can be.
+      if (first == 0) receive();
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        add_span(chunk, group + (first + i) * kSpanGroups, sums[i]);
+#pragma unroll
+        for (int half = 0; half < kHalves; ++half) {
+          add_span(chunk, (first + i) * kSpanGroups, scales[i][half], sums[i].halves[half]);
+        }
       }
     }
   }

@@ -13,7 +13,7 @@
 
 namespace quire::cuda {
 
-// Which panels, rows and stages are a warp's.
+// Which panels, rows and units are a warp's.
 struct FewRole {
   int panel = 0;    // of those at once
   int item = 0;     // of those at once
@@ -40,11 +40,10 @@ __device__ inline std::uint8_t* few_own_rows(const FewArgs& args, const FewShare
 
 // Of a block's own rows.
 template <WeightLayout kLayout>
-__device__ std::int32_t few_stage_sums_bytes(const FewArgs& args) {
+__device__ std::int32_t few_unit_sums_bytes(const FewArgs& args) {
   constexpr FragmentForm kForm = fragment_form(kLayout);
   constexpr auto kSpanGroups = static_cast<std::int32_t>(kForm.has_minimum ? kForm.span_groups : 1);
-  return args.plan.stage_groups / kSpanGroups * static_cast<std::int32_t>(sum_stride(args.rows)) *
-         4;
+  return args.plan.unit_groups / kSpanGroups * static_cast<std::int32_t>(sum_stride(args.rows)) * 4;
 }
 
 // Rounds the block's own rows, by `warps` warps.
@@ -64,13 +63,15 @@ __device__ void round_own_rows(const FewArgs& args, const FewShared& shared, int
   const RoundArgs round = {args.own_x,
                            args.own_x_stride,
                            args.rows,
-                           args.inputs,
+                           static_cast<std::int32_t>(args.inputs),
                            args.input_order,
                            reinterpret_cast<std::uint16_t*>(rows),
                            sums,
                            aligned};
   constexpr InputPlaces kPlaces = kForm.places();
-  round_pieces<kPlaces, true>(round, warp, warps, lane);
+  const auto turn =
+      static_cast<std::int32_t>(blockIdx.x * 37U % static_cast<unsigned>(round.row_pieces()));
+  round_pieces<kPlaces, true>(round, warp, warps, lane, turn);
 }
 
 // One of the warps that multiply.
@@ -85,8 +86,11 @@ class FewWorker {
         role_(few_role(args, warp)),
         team_(args.plan.team),
         before_(role_.member == 0 ? warp + team_ - 1 : warp - 1),
-        panel_stages_(args.plan.panel_stages),
-        stage_groups_(args.plan.stage_groups),
+        stage_units_(args.plan.stage_units),
+        panel_units_(args.plan.panel_stages * args.plan.stage_units),
+        unit_groups_(args.plan.unit_groups),
+        unit_bytes_(args.plan.chunk_bytes / args.plan.stage_units),
+        row_bytes_(args.rows * 64),
         groups_(static_cast<std::int32_t>((args.inputs + kGroupInputs - 1) / kGroupInputs)),
         chunk_offset_(role_.panel * args.plan.chunk_bytes),
         rows_offset_(args.plan.rows_offset),
@@ -94,68 +98,129 @@ class FewWorker {
         has_own_rows_(args.plan.has_own_rows),
         own_rows_(few_own_rows(args, shared)),
         own_sums_(own_rows_ + args.plan.sums_offset - args.plan.rows_offset),
-        stage_sums_bytes_(few_stage_sums_bytes<kLayout>(args)),
+        unit_sums_bytes_(few_unit_sums_bytes<kLayout>(args)),
         consumer_(args, role_.split * kTiles, lane) {}
 
-  // Stages of all panels count on: every `team`th one is this warp's.
-  __device__ void multiply_stages() {
-    const std::int32_t items = few_items(args_);
-    const std::int32_t at_once = args_.plan.items_at_once;
-    const std::int32_t rounds = (items + at_once - 1) / at_once;
-    const std::int32_t stages = rounds * panel_stages_;
-    FewRing ring(args_.plan, shared_);
-    ring.advance(role_.member);
-    std::int32_t item = role_.item;    // of the block
-    std::int32_t step = role_.member;  // of the panel
-    bool is_new = true;
-    ItemPanel panel;
-    for (std::int32_t index = role_.member; index < stages; index += team_, step += team_) {
-      for (; step >= panel_stages_; step -= panel_stages_) {
-        item += at_once;
-        is_new = true;
-      }
-      const bool active = item < items;
-      if (is_new && active) {
-        panel = few_panel(args_, few_item(item), role_.of_item);
-        consumer_.begin_panel(panel.bytes);
-        is_new = false;
-      }
-      barrier_wait(ring.full(), ring.parity);
-      const auto receive = [&] { receive_totals(index, step); };
-      if (active) {
-        consumer_.multiply_chunk(chunk_of(ring.stage, step), receive);
-      } else {
-        receive();
-      }
-      __syncwarp();
-      if (lane_ == 0) arrive_at(ring.empty());
-      const bool is_last = step + 1 == panel_stages_;
-      if (team_ > 1 && index + 1 < stages) {
-        if (!is_last) share(consumer_.totals());
-        arrive_for_warp(kHandOver + warp_);
-      }
-      if (is_last && active) finish(panel);
-      ring.advance(team_);
+  // What can be fetched before the rows are there.
+  __device__ void begin() {
+    if (role_.item < few_items(args_)) begin_item(role_.item);
+  }
+
+  __device__ void multiply() {
+    if constexpr (Consumer::kForm.span_groups == 0) {
+      multiply_chains();
+    } else {
+      multiply_units();
     }
   }
 
  private:
+  using Consumer = FewConsumer<kLayout, kTiles>;
+
   // Barriers of the block: to hand over the totals of each warp, and to join pairs of warps.
   static constexpr int kHandOver = 1;
   static constexpr int kJoin = kHandOver + kMaxFewWarps;
 
-  __device__ FewChunk chunk_of(const std::uint8_t* stage, std::int32_t step) const {
-    const std::int32_t first = step * stage_groups_;
-    return {.weights = stage + chunk_offset_,
-            .rows = has_own_rows_ ? own_rows_ + first * args_.rows * 64 : stage + rows_offset_,
-            .sums = reinterpret_cast<const float*>(
-                has_own_rows_ ? own_sums_ + step * stage_sums_bytes_ : stage + sums_offset_),
-            .first_group = first,
-            .groups = min(stage_groups_, groups_ - first)};
+  __device__ void begin_item(std::int32_t item) {
+    panel_ = few_panel(args_, few_item(item), role_.of_item);
+    consumer_.begin_panel(panel_.bytes);
+    item_ = item;
   }
 
-  // The totals up to stage `index`, which is `step` of its panels. What comes before a panel's
-  // first stage is waited for as well, so that no warp hands over twice what is taken once.
+  // Of layouts with one sum: the stages of a panel, of which a warp has all.
+  __device__ void multiply_chains() {
+    const std::int32_t items = few_items(args_);
+    const std::int32_t at_once = args_.plan.items_at_once;
+    const std::int32_t panel_stages = args_.plan.panel_stages;
+    FewRing ring(args_.plan, shared_);
+    for (std::int32_t item = role_.item, first = 0; first < items;
+         item += at_once, first += at_once) {
+      if (item >= items) {  // of a round that has fewer
+        for (std::int32_t step = 0; step < panel_stages; ++step) leave(ring);
+        continue;
+      }
+      if (item != item_) begin_item(item);
+#pragma unroll
+      for (TileSums& total : consumer_.totals()) total = {};
+      typename Consumer::Piece piece;
+      barrier_wait(ring.full(), ring.parity);
+      consumer_.load_piece(chunk_of(ring.stage, 0, 0), 0, piece);
+#pragma unroll 1
+      for (std::int32_t step = 0; step < panel_stages; ++step) {
+        const bool is_last = step + 1 == panel_stages;
+        if (is_last) load_before();
+        consumer_.multiply_stage(chunk_of(ring.stage, 0, step), is_last, piece, [&] {
+          FewRing next = ring;
+          next.advance(1);
+          barrier_wait(next.full(), next.parity);
+          return chunk_of(next.stage, 0, step + 1);
+        });
+        leave(ring);
+      }
+      finish();
+    }
+  }
+
+  // Lets the ring's stage be filled again, and goes to the next.
+  __device__ void leave(FewRing& ring) const {
+    __syncwarp();
+    if (lane_ == 0) arrive_at(ring.empty());
+    ring.advance(1);
+  }
+
+  // Of layouts with spans. Units of all panels count on: every `team`th one is this warp's.
+  __device__ void multiply_units() {
+    const std::int32_t items = few_items(args_);
+    const std::int32_t at_once = args_.plan.items_at_once;
+    const std::int32_t rounds = (items + at_once - 1) / at_once;
+    const std::int32_t units = rounds * panel_units_;
+    FewRing ring(args_.plan, shared_);
+    std::int32_t item = role_.item;    // of the block
+    std::int32_t step = role_.member;  // of the panel, in units
+    std::int32_t in_stage = role_.member;
+    for (std::int32_t index = role_.member; index < units; index += team_) {
+      for (; step >= panel_units_; step -= panel_units_) item += at_once;
+      for (; in_stage >= stage_units_; in_stage -= stage_units_) ring.advance(1);
+      const bool active = item < items;
+      if (active && item != item_) begin_item(item);
+      const bool is_last = step + 1 == panel_units_;
+      if (active && is_last) load_before();
+      barrier_wait(ring.full(), ring.parity);
+      const auto receive = [&] { receive_totals(index, step); };
+      const FewChunk chunk = chunk_of(ring.stage, in_stage, step);
+      if (active && chunk.groups > 0) {
+        consumer_.multiply_unit(chunk, receive);
+      } else {
+        receive();
+      }
+      if (team_ > 1 && index + 1 < units) {
+        if (!is_last) share(consumer_.totals());
+        arrive_for_warp(kHandOver + warp_);
+      }
+      __syncwarp();
+      if (lane_ == 0) arrive_at(ring.empty());
+      if (is_last && active) finish();
+      step += team_;
+      in_stage += team_;
+    }
+  }
+
+  __device__ FewChunk chunk_of(const std::uint8_t* stage, std::int32_t in_stage,
+                               std::int32_t step) const {
+    const std::int32_t first = step * unit_groups_;  // of the panel
+    const std::int32_t before = in_stage * unit_groups_;
+    return {.weights = stage + chunk_offset_ + in_stage * unit_bytes_,
+            .rows = has_own_rows_ ? own_rows_ + first * row_bytes_
+                                  : stage + rows_offset_ + before * row_bytes_,
+            .sums = reinterpret_cast<const float*>(
+                has_own_rows_ ? own_sums_ + step * unit_sums_bytes_
+                              : stage + sums_offset_ + in_stage * unit_sums_bytes_),
+            .first_group = first,
+            .groups = min(unit_groups_, groups_ - first)};
+  }
+
+  // The totals up to unit `index`, which is `step` of its panels. What comes before a panel's first
+  // unit is waited for as well, so that no warp hands over twice what is taken once.
   __device__ void receive_totals(std::int32_t index, std::int32_t step) {
     if (team_ > 1 && index > 0) wait_for_warp(kHandOver + before_);
     if (step > 0) {
@@ -181,44 +246,79 @@ class FewWorker {
     }
   }
 
-  // Results are stored from shared memory, where those of a row lie side by side.
-  __device__ void finish(const ItemPanel& panel) {
-    const FewPlan& plan = args_.plan;
-    const int join = kJoin + (role_.item * plan.splits + role_.split) * plan.team + role_.member;
-    consumer_.end_panel();
-    share(consumer_.totals());
-    if (args_.is_gated) wait_for_warp(join);
-    __syncwarp();
-    if (role_.of_item == 0) {
-      const float* sums = reinterpret_cast<const float*>(shared_.exchange(warp_, kTiles));
-      const float* others =
-          reinterpret_cast<const float*>(shared_.exchange(warp_ + plan.splits * plan.team, kTiles));
-#pragma unroll 1
-      for (int i = lane_; i < kTiles * 128; i += 32) {
-        const int column = i % 16;
-        const int row = i / 16 % 8;
-        const int at = i / 128 * 128 + (column / 2 * 4 + row / 2) * 4 + column % 2 * 2 + row % 2;
-        store(panel, role_.split * kTiles * 8 + i / 16, column, sums[at], others + at);
+  // What is added to the panel's products, asked for before it is needed: biases of the lane's
+  // outputs, and what is there already.
+  __device__ void load_before() {
+    const FewPart& part = args_.parts[panel_.part];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int output = panel_.index * 16 + lane_ / 4 * 2 + i;
+      bias_[i] = part.bias != nullptr && output < part.outputs ? part.bias[output] : 0.0F;
+    }
+    if (!part.accumulate) return;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float* const at = place_of(tile, i);
+        old_[tile].of[i] = at != nullptr ? *at : 0.0F;
       }
     }
-    if (args_.is_gated) wait_for_warp(join);
-    __syncwarp();
   }
 
-  // `other`: the sum of a gated product's other weight.
-  __device__ void store(const ItemPanel& panel, int row, int column, float sum,
-                        const float* other) const {
-    const FewPart& part = *panel.part;
-    const int output = panel.index * 16 + column;
-    if (row >= args_.rows || output >= part.outputs) return;
-    if (part.bias != nullptr) sum += part.bias[output];
-    if (args_.is_gated) {
-      float up = *other;
-      if (args_.parts[1].bias != nullptr) up += args_.parts[1].bias[output];
-      sum = args_.gate(sum, up);
+  // Where the lane's sum `i` of a tile goes; null: nowhere.
+  __device__ float* place_of(int tile, int i) const {
+    const FewPart& part = args_.parts[panel_.part];
+    const int row = (role_.split * kTiles + tile) * 8 + lane_ % 4 * 2 + i % 2;
+    const int output = panel_.index * 16 + lane_ / 4 * 2 + i / 2;
+    if (row >= args_.rows || output >= part.outputs) return nullptr;
+    return part.out + row * part.out_stride + output;
+  }
+
+  __device__ void finish() {
+    consumer_.end_panel();
+    TileSums(&sums)[kTiles] = consumer_.totals();
+    const FewPart& part = args_.parts[panel_.part];
+    if (part.bias != nullptr) {
+#pragma unroll
+      for (TileSums& sum : sums) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) sum.of[i] += bias_[i / 2];
+      }
     }
-    float* const out = part.out + row * part.out_stride + output;
-    *out = part.accumulate ? sum + *out : sum;
+    if (args_.is_gated && !join_gate(sums)) return;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float* const to = place_of(tile, i);
+        if (to == nullptr) continue;
+        *to = part.accumulate ? sums[tile].of[i] + old_[tile].of[i] : sums[tile].of[i];
+      }
+    }
+  }
+
+  // Of a gated product the warp of the gate gets the other sums: false for the other warp.
+  __device__ bool join_gate(TileSums (&sums)[kTiles]) {
+    const int team = args_.plan.team;
+    const int splits = args_.plan.splits;
+    const int join = kJoin + (role_.item * splits + role_.split) * team + role_.member;
+    const bool is_gate = role_.of_item == 0;
+    if (!is_gate) share(sums);
+    wait_for_warp(join);
+    if (is_gate) {
+      TileSums up[kTiles];
+      read_shared(warp_ + splits * team, up);
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sums[tile].of[i] = args_.gate(sums[tile].of[i], up[tile].of[i]);
+        }
+      }
+    }
+    wait_for_warp(join);
+    return is_gate;
   }
 
   const FewArgs& args_;
@@ -227,9 +327,12 @@ class FewWorker {
   int lane_;
   FewRole role_;
   std::int32_t team_;
-  int before_;  // the warp that has the stage before
-  std::int32_t panel_stages_;
-  std::int32_t stage_groups_;
+  int before_;  // the warp that has the unit before
+  std::int32_t stage_units_;
+  std::int32_t panel_units_;  // the last stage may have fewer than it seems
+  std::int32_t unit_groups_;
+  std::int32_t unit_bytes_;
+  std::int32_t row_bytes_;
   std::int32_t groups_;  // of a panel
   std::int32_t chunk_offset_;
   std::int32_t rows_offset_;
@@ -237,8 +340,12 @@ class FewWorker {
   bool has_own_rows_;
   const std::uint8_t* own_rows_;
   const std::uint8_t* own_sums_;
-  std::int32_t stage_sums_bytes_;
-  FewConsumer<kLayout, kTiles> consumer_;
+  std::int32_t unit_sums_bytes_;
+  Consumer consumer_;
+  std::int32_t item_ = -1;  // of the block, whose panel this is
+  ItemPanel panel_;
+  float bias_[2] = {};
+  TileSums old_[kTiles];
 };
 
 // A block has one warp that copies, kMaxFewWarps of which plan.workers multiply, and
@@ -250,12 +357,12 @@ __global__ void __launch_bounds__(32 * (kMaxFewWarps + 1), kTiles < 4 ? 2 : 1)
   const FewShared shared = {few_memory, few_memory + kFewBarrierBytes + few_exchange_bytes(kTiles)};
   const auto warp = static_cast<int>(threadIdx.x) / 32;
   const auto lane = static_cast<int>(threadIdx.x) % 32;
-  let_next_start();
   if (threadIdx.x == 0) {
     for (std::int32_t stage = 0; stage < args.plan.ring_stages; ++stage) {
       barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage),
-                   static_cast<std::uint32_t>(args.plan.workers / args.plan.team));
+      barrier_init(
+          shared.empty(stage),
+          static_cast<std::uint32_t>(args.plan.workers / args.plan.team * args.plan.stage_units));
     }
     fence_barrier_init();
   }
@@ -264,14 +371,14 @@ __global__ void __launch_bounds__(32 * (kMaxFewWarps + 1), kTiles < 4 ? 2 : 1)
     copy_few_stages<kLayout>(args, shared, lane);
     return;
   }
+  FewWorker<kLayout, kTiles> worker(args, shared, warp, lane);
+  if (warp < args.plan.workers) worker.begin();
   wait_for_previous();
   if (args.plan.has_own_rows) {
     round_own_rows<kLayout>(args, shared, warp, kMaxFewWarps, lane);
     asm volatile("bar.sync 15, %0;" ::"n"(32 * kMaxFewWarps) : "memory");
   }
-  if (warp < args.plan.workers) {
-    FewWorker<kLayout, kTiles>(args, shared, warp, lane).multiply_stages();
-  }
+  if (warp < args.plan.workers) worker.multiply();
 }
 
 }  // namespace quire::cuda

@@ -67,19 +67,19 @@ struct FewRing {
 };
 
 struct ItemPanel {
-  const FewPart* part = nullptr;
+  std::int32_t part = 0;
   std::int32_t index = 0;  // of the part
   const std::uint8_t* bytes = nullptr;
 };
 
 // Panel `of` (of a gated product, 0 or 1) of an item.
 __device__ inline ItemPanel few_panel(const FewArgs& args, std::int32_t item, int of) {
-  int part = of;
+  std::int32_t part = of;
   if (!args.is_gated) {
     while (part + 1 < args.num_parts && item >= args.parts[part + 1].first_panel) ++part;
   }
   const std::int32_t index = args.is_gated ? item : item - args.parts[part].first_panel;
-  return {&args.parts[part], index, args.parts[part].panels + index * args.panel_bytes};
+  return {part, index, args.parts[part].panels + index * args.panel_bytes};
 }
 
 // How many items a block computes.
@@ -141,7 +141,9 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
   const std::int32_t per_item = args.is_gated ? 2 : 1;
   const std::int32_t items = few_items(args);
   const std::int32_t rounds = (items + plan.items_at_once - 1) / plan.items_at_once;
-  const std::int32_t ahead = min(rounds * plan.panel_stages, plan.ring_stages);
+  const std::int32_t stages = rounds * plan.panel_stages;
+  const std::int32_t ahead = min(stages, plan.ring_stages);
+  const std::int32_t let_start = max(stages - plan.last_stages, 0);
   FewRing ring(plan, shared);
   std::int32_t index = 0;
   for (std::int32_t first = 0; first < items; first += plan.items_at_once) {
@@ -153,6 +155,8 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
     }
     auto left = static_cast<std::int32_t>(args.chunks_end) - kHeaderBytes;
     for (std::int32_t step = 0; step < plan.panel_stages; ++step, ++index) {
+      // Sooner they would take bandwidth from this kernel.
+      if (index == let_start) let_next_start();
       const auto chunk = static_cast<std::uint32_t>(min(left, plan.chunk_bytes));
       barrier_wait(ring.empty(), ring.parity ^ 1U);
       if (lane == 0) {

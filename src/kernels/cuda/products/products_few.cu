@@ -70,9 +70,13 @@ std::int32_t add_part(FewArgs& args, const MatmulPart& part, std::int32_t first_
 constexpr std::int32_t divided_up(std::int32_t a, std::int32_t b) { return (a + b - 1) / b; }
 
 // The sizes of a stage, and how many there are in `shared_bytes`.
-void plan_ring(FewArgs& args, const FragmentForm& form, std::int32_t groups,
+void plan_ring(FewArgs& args, const FragmentForm& form, std::int32_t units,
                std::int32_t shared_bytes) {
   FewPlan& plan = args.plan;
+  const std::int32_t groups = units * few_unit_groups(form, args.tiles);
+  // What is one chain is no units.
+  plan.stage_units = form.span_groups == 0 ? 1 : units;
+  plan.unit_groups = groups / plan.stage_units;
   const std::int32_t panels = plan.items_at_once * (args.is_gated ? 2 : 1);
   const auto all_groups =
       static_cast<std::int32_t>((args.inputs + kGroupInputs - 1) / kGroupInputs);
@@ -106,8 +110,9 @@ void plan_blocks(FewArgs& args, const FragmentForm& form, std::int32_t items, in
   constexpr std::int32_t kHalfShared = 112 * 1024;
   constexpr std::int32_t kAllShared = 224 * 1024;
   constexpr std::int32_t kFewestStages = 4;
-  constexpr std::int32_t kUsualStageBytes = 16 * 1024;
+  constexpr std::int32_t kUsualStageBytes = 20 * 1024;
   constexpr std::int32_t kMostOwnRows = 32 * 1024;
+  constexpr std::int32_t kLastBytes = 48 * 1024;
   FewPlan& plan = args.plan;
   args.tiles = args.rows <= 8 ? 1 : (args.rows <= 16 ? 2 : 4);
   const std::int32_t per_item = args.is_gated ? 2 : 1;
@@ -120,16 +125,14 @@ void plan_blocks(FewArgs& args, const FragmentForm& form, std::int32_t items, in
   plan.team = form.span_groups == 0 ? 1 : std::min(kMaxTeam, kMaxFewWarps / (panels * plan.splits));
   plan.workers = panels * plan.splits * plan.team;
   plan.has_own_rows = padded_inputs(args.inputs) * args.rows * 2 <= kMostOwnRows;
-  const std::int32_t unit = few_unit_groups(form, args.tiles);
-  std::int32_t groups = unit;
-  plan_ring(args, form, groups, kHalfShared);
-  // Warps of a team hand over what they have once a stage: the less a stage has, the better they
-  // work at the same time.
-  while (plan.team == 1 && plan.stage_bytes * 2 <= kUsualStageBytes) {
-    groups *= 2;
-    plan_ring(args, form, groups, kHalfShared);
+  std::int32_t units = 1;
+  plan_ring(args, form, units, kHalfShared);
+  while (plan.stage_bytes * 2 <= kUsualStageBytes && units < plan.panel_stages) {
+    units *= 2;
+    plan_ring(args, form, units, kHalfShared);
   }
-  if (plan.ring_stages < kFewestStages) plan_ring(args, form, groups, kAllShared);
+  if (plan.ring_stages < kFewestStages) plan_ring(args, form, units, kAllShared);
+  plan.last_stages = divided_up(kLastBytes, plan.stage_bytes);
 }
 
 void launch_product(const Launch& launch, WeightLayout layout, std::int32_t items, FewArgs& args) {
