@@ -21,23 +21,31 @@ struct FewPart {
 
 inline constexpr int kMaxFewParts = 4;
 
-// Groups of 32 inputs of a unit (FewPlan), for so many tiles of 8 rows a warp: whole blocks.
-constexpr int few_unit_groups(const FragmentForm& form, int tiles) {
-  if (form.is_dense()) return 4;
-  if (form.span_groups == 0) return 8;
+// Groups of 32 inputs that a warp has in registers before it multiplies them, of layouts with one
+// sum, for so many tiles of 8 rows and panels a warp.
+constexpr int few_piece_groups(int tiles, int panels) { return tiles * panels == 1 ? 2 : 1; }
+
+// Groups of a unit (FewPlan): whole blocks and, of layouts with one sum, two pieces.
+constexpr int few_unit_groups(const FragmentForm& form, int tiles, int panels) {
+  if (form.span_groups == 0) return 2 * few_piece_groups(tiles, panels);
   const bool is_codebook = form.codes == CodeForm::kNF4 || form.codes == CodeForm::kFP4;
-  const int groups = tiles == 1 && !is_codebook ? 8 : 4;
+  const int groups = tiles * panels == 1 && !is_codebook ? 8 : 4;
   return form.block_groups > groups ? static_cast<int>(form.block_groups) : groups;
 }
 
-// How blocks go through panels. An item is a panel, or the two of a gated product that have the
-// same outputs; block b of n computes items b, b + n, b + 2 n and so on, some at once. All inputs
-// of an item are multiplied in its block, in stages of some groups of 32 inputs.
+// Warps of a block that multiply.
+constexpr int few_warps(int tiles) { return tiles == 4 ? 15 : 8; }
+
+// How blocks go through panels. An item is one panel or two, which one warp multiplies with the
+// same rows: of a gated product those that have the same outputs. Block b of n computes items b, b
+// + n, b + 2 n and so on, some at once. All inputs of an item are multiplied in its block, in
+// stages of some groups of 32 inputs.
 struct FewPlan {
   std::int32_t items = 0;
+  std::int32_t item_panels = 1;
   std::int32_t items_at_once = 1;  // of a block
-  std::int32_t splits = 1;         // warps that share a panel's rows
-  std::int32_t team = 1;           // warps that share a panel's units, one after the other
+  std::int32_t splits = 1;         // warps that share an item's rows
+  std::int32_t team = 1;           // warps that share an item's units, one after the other
   std::int32_t workers = 1;        // warps that multiply
   // A unit of groups is what a warp of a team multiplies before it hands over; a stage of the ring
   // has some units.
@@ -64,6 +72,7 @@ struct FewArgs {
   std::int32_t tiles = 1;  // of 8 rows, of a warp: 1, 2 or 4
   FewPart parts[kMaxFewParts];
   std::int32_t num_parts = 0;
+  std::int32_t panels = 0;  // of all parts; of a gated product, of each
   std::int64_t panel_bytes = 0;
   std::int64_t chunks_end = 0;  // of a panel: what lies behind is no part of its blocks
   std::int64_t inputs = 0;

@@ -13,24 +13,25 @@
 
 namespace quire::cuda {
 
-// Which panels, rows and units are a warp's.
+// Which items, rows and units are a warp's.
 struct FewRole {
-  int panel = 0;    // of those at once
-  int item = 0;     // of those at once
-  int of_item = 0;  // of a gated product's two panels
+  int item = 0;  // of those at once
   int split = 0;
   int member = 0;  // of the team
 };
 
-__device__ inline FewRole few_role(const FewArgs& args, int warp) {
-  const FewPlan& plan = args.plan;
-  const int panels = args.is_gated ? 2 : 1;
-  const int panel = warp / plan.team / plan.splits;
-  return {.panel = panel,
-          .item = panel / panels,
-          .of_item = panel % panels,
+__device__ inline FewRole few_role(const FewPlan& plan, int warp) {
+  return {.item = warp / plan.team / plan.splits,
           .split = warp / plan.team % plan.splits,
           .member = warp % plan.team};
+}
+
+// Barrier `id` of a block, between the warp that is waited for and the one that waits.
+__device__ inline void arrive_for_warp(int id) {
+  asm volatile("bar.arrive %0, 64;" ::"r"(id) : "memory");
+}
+__device__ inline void wait_for_warp(int id) {
+  asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory");
 }
 
 // Where a block's own rows lie.
@@ -75,7 +76,7 @@ __device__ void round_own_rows(const FewArgs& args, const FewShared& shared, int
 }
 
 // One of the warps that multiply.
-template <WeightLayout kLayout, int kTiles>
+template <WeightLayout kLayout, int kTiles, int kPanels>
 class FewWorker {
  public:
   __device__ FewWorker(const FewArgs& args, const FewShared& shared, int warp, int lane)
@@ -83,7 +84,7 @@ class FewWorker {
         shared_(shared),
         warp_(warp),
         lane_(lane),
-        role_(few_role(args, warp)),
+        role_(few_role(args.plan, warp)),
         team_(args.plan.team),
         before_(role_.member == 0 ? warp + team_ - 1 : warp - 1),
         stage_units_(args.plan.stage_units),
@@ -92,7 +93,7 @@ class FewWorker {
         unit_bytes_(args.plan.chunk_bytes / args.plan.stage_units),
         row_bytes_(args.rows * 64),
         groups_(static_cast<std::int32_t>((args.inputs + kGroupInputs - 1) / kGroupInputs)),
-        chunk_offset_(role_.panel * args.plan.chunk_bytes),
+        chunk_offset_(role_.item * kPanels * args.plan.chunk_bytes),
         rows_offset_(args.plan.rows_offset),
         sums_offset_(args.plan.sums_offset),
         has_own_rows_(args.plan.has_own_rows),
@@ -115,15 +116,20 @@ class FewWorker {
   }
 
  private:
-  using Consumer = FewConsumer<kLayout, kTiles>;
+  using Consumer = FewConsumer<kLayout, kTiles, kPanels>;
+  using Sums = typename Consumer::Sums;
+  // What is there already is loaded while the last products are computed, where registers have
+  // room.
+  static constexpr bool kLoadsEarly = kTiles * kPanels == 1;
 
-  // Barriers of the block: to hand over the totals of each warp, and to join pairs of warps.
-  static constexpr int kHandOver = 1;
-  static constexpr int kJoin = kHandOver + kMaxFewWarps;
+  static constexpr int kHandOver = 1;  // the first barrier to hand over the totals of each warp
 
   __device__ void begin_item(std::int32_t item) {
-    panel_ = few_panel(args_, few_item(item), role_.of_item);
-    consumer_.begin_panel(panel_.bytes);
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) {
+      panels_[i] = few_panel(args_, few_item(item), i);
+      if (panels_[i].bytes != nullptr) consumer_.begin_panel(i, panels_[i].bytes);
+    }
     item_ = item;
   }
 
@@ -136,19 +142,21 @@ class FewWorker {
     for (std::int32_t item = role_.item, first = 0; first < items;
          item += at_once, first += at_once) {
       if (item >= items) {  // of a round that has fewer
-        for (std::int32_t step = 0; step < panel_stages; ++step) leave(ring);
+        for (std::int32_t step = 0; step < panel_stages; ++step) {
+          barrier_wait(ring.full(), ring.parity);
+          leave(ring);
+        }
         continue;
       }
       if (item != item_) begin_item(item);
-#pragma unroll
-      for (TileSums& total : consumer_.totals()) total = {};
+      clear_totals();
       typename Consumer::Piece piece;
       barrier_wait(ring.full(), ring.parity);
       consumer_.load_piece(chunk_of(ring.stage, 0, 0), 0, piece);
 #pragma unroll 1
       for (std::int32_t step = 0; step < panel_stages; ++step) {
         const bool is_last = step + 1 == panel_stages;
-        if (is_last) load_before();
+        if (kLoadsEarly && is_last) load_old();
         consumer_.multiply_stage(chunk_of(ring.stage, 0, step), is_last, piece, [&] {
           FewRing next = ring;
           next.advance(1);
@@ -184,7 +192,7 @@ class FewWorker {
       const bool active = item < items;
       if (active && item != item_) begin_item(item);
       const bool is_last = step + 1 == panel_units_;
-      if (active && is_last) load_before();
+      if (kLoadsEarly && active && is_last) load_old();
       barrier_wait(ring.full(), ring.parity);
       const auto receive = [&] { receive_totals(index, step); };
       const FewChunk chunk = chunk_of(ring.stage, in_stage, step);
@@ -227,98 +235,110 @@ class FewWorker {
       if (team_ > 1) read_shared(before_, consumer_.totals());
       return;
     }
-#pragma unroll
-    for (TileSums& total : consumer_.totals()) total = {};
+    clear_totals();
   }
 
-  __device__ void share(const TileSums (&sums)[kTiles]) {
+  __device__ void clear_totals() {
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      shared_.exchange(warp_, kTiles)[32 * i + lane_] = {sums[i].of[0], sums[i].of[1],
-                                                         sums[i].of[2], sums[i].of[3]};
-    }
-  }
-  __device__ void read_shared(int warp, TileSums (&sums)[kTiles]) {
+    for (auto& of_panel : consumer_.totals()) {
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const float4 four = shared_.exchange(warp, kTiles)[32 * i + lane_];
-      sums[i] = {{four.x, four.y, four.z, four.w}};
+      for (TileSums& total : of_panel) total = {};
     }
   }
 
-  // What is added to the panel's products, asked for before it is needed: biases of the lane's
-  // outputs, and what is there already.
-  __device__ void load_before() {
-    const FewPart& part = args_.parts[panel_.part];
+  __device__ void share(const Sums& sums) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int output = panel_.index * 16 + lane_ / 4 * 2 + i;
-      bias_[i] = part.bias != nullptr && output < part.outputs ? part.bias[output] : 0.0F;
+    for (int i = 0; i < kPanels * kTiles; ++i) {
+      const TileSums& sum = sums[i / kTiles][i % kTiles];
+      shared_.exchange(warp_, kPanels * kTiles)[32 * i + lane_] = {sum.of[0], sum.of[1], sum.of[2],
+                                                                   sum.of[3]};
     }
-    if (!part.accumulate) return;
+  }
+  __device__ void read_shared(int warp, Sums& sums) {
 #pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const float* const at = place_of(tile, i);
-        old_[tile].of[i] = at != nullptr ? *at : 0.0F;
-      }
+    for (int i = 0; i < kPanels * kTiles; ++i) {
+      const float4 four = shared_.exchange(warp, kPanels * kTiles)[32 * i + lane_];
+      sums[i / kTiles][i % kTiles] = {{four.x, four.y, four.z, four.w}};
     }
   }
 
   // Where the lane's sum `i` of a tile goes; null: nowhere.
-  __device__ float* place_of(int tile, int i) const {
-    const FewPart& part = args_.parts[panel_.part];
+  __device__ float* place_of(const ItemPanel& panel, int tile, int i) const {
+    const FewPart& part = args_.parts[panel.part];
     const int row = (role_.split * kTiles + tile) * 8 + lane_ % 4 * 2 + i % 2;
-    const int output = panel_.index * 16 + lane_ / 4 * 2 + i / 2;
-    if (row >= args_.rows || output >= part.outputs) return nullptr;
+    const int output = panel.index * 16 + lane_ / 4 * 2 + i / 2;
+    if (panel.bytes == nullptr || row >= args_.rows || output >= part.outputs) return nullptr;
     return part.out + row * part.out_stride + output;
   }
 
-  __device__ void finish() {
-    consumer_.end_panel();
-    TileSums(&sums)[kTiles] = consumer_.totals();
-    const FewPart& part = args_.parts[panel_.part];
-    if (part.bias != nullptr) {
+  // What results are added to.
+  __device__ void load_old() {
 #pragma unroll
-      for (TileSums& sum : sums) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sum.of[i] += bias_[i / 2];
-      }
-    }
-    if (args_.is_gated && !join_gate(sums)) return;
-#pragma unroll
-    for (int tile = 0; tile < kTiles; ++tile) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        float* const to = place_of(tile, i);
-        if (to == nullptr) continue;
-        *to = part.accumulate ? sums[tile].of[i] + old_[tile].of[i] : sums[tile].of[i];
-      }
-    }
-  }
-
-  // Of a gated product the warp of the gate gets the other sums: false for the other warp.
-  __device__ bool join_gate(TileSums (&sums)[kTiles]) {
-    const int team = args_.plan.team;
-    const int splits = args_.plan.splits;
-    const int join = kJoin + (role_.item * splits + role_.split) * team + role_.member;
-    const bool is_gate = role_.of_item == 0;
-    if (!is_gate) share(sums);
-    wait_for_warp(join);
-    if (is_gate) {
-      TileSums up[kTiles];
-      read_shared(warp_ + splits * team, up);
+    for (int index = 0; index < kPanels; ++index) {
+      if (args_.is_gated || !args_.parts[panels_[index].part].accumulate) continue;
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          sums[tile].of[i] = args_.gate(sums[tile].of[i], up[tile].of[i]);
+          const float* const at = place_of(panels_[index], tile, i);
+          old_[index][tile].of[i] = at != nullptr ? *at : 0.0F;
         }
       }
     }
-    wait_for_warp(join);
-    return is_gate;
+  }
+
+  __device__ void finish() {
+    consumer_.end_panel();
+    Sums& sums = consumer_.totals();
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) add_bias(panels_[i], sums[i]);
+    if constexpr (!kLoadsEarly) load_old();
+    if constexpr (kPanels == 2) {
+      if (args_.is_gated) {
+        store_gated(sums);
+        return;
+      }
+    }
+#pragma unroll
+    for (int index = 0; index < kPanels; ++index) {
+      const bool accumulate = args_.parts[panels_[index].part].accumulate;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float* const to = place_of(panels_[index], tile, i);
+          const float sum = sums[index][tile].of[i];
+          if (to != nullptr) *to = accumulate ? sum + old_[index][tile].of[i] : sum;
+        }
+      }
+    }
+  }
+
+  __device__ void add_bias(const ItemPanel& panel, TileSums (&sums)[kTiles]) const {
+    const FewPart& part = args_.parts[panel.part];
+    if (part.bias == nullptr) return;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const int output = panel.index * 16 + lane_ / 4 * 2 + row;
+      if (output >= part.outputs) continue;
+      const float bias = part.bias[output];
+#pragma unroll
+      for (TileSums& sum : sums) {
+        sum.of[2 * row] += bias;
+        sum.of[2 * row + 1] += bias;
+      }
+    }
+  }
+
+  __device__ void store_gated(const Sums& sums) const {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float* const to = place_of(panels_[0], tile, i);
+        if (to != nullptr) *to = args_.gate(sums[0][tile].of[i], sums[kPanels - 1][tile].of[i]);
+      }
+    }
   }
 
   const FewArgs& args_;
@@ -343,18 +363,18 @@ class FewWorker {
   std::int32_t unit_sums_bytes_;
   Consumer consumer_;
   std::int32_t item_ = -1;  // of the block, whose panel this is
-  ItemPanel panel_;
-  float bias_[2] = {};
-  TileSums old_[kTiles];
+  ItemPanel panels_[kPanels];
+  Sums old_;
 };
 
-// A block has one warp that copies, kMaxFewWarps of which plan.workers multiply, and
-// plan.shared_bytes.
-template <WeightLayout kLayout, int kTiles>
-__global__ void __launch_bounds__(32 * (kMaxFewWarps + 1), kTiles < 4 ? 2 : 1)
+// A block has few_warps() that may multiply and one that copies, and plan.shared_bytes.
+template <WeightLayout kLayout, int kTiles, int kPanels>
+__global__ void __launch_bounds__(32 * (few_warps(kTiles) + 1), kTiles < 4 ? 2 : 1)
     few_kernel(const __grid_constant__ FewArgs args) {
   extern __shared__ __align__(128) std::uint8_t few_memory[];
-  const FewShared shared = {few_memory, few_memory + kFewBarrierBytes + few_exchange_bytes(kTiles)};
+  constexpr int kWarps = few_warps(kTiles);
+  const FewShared shared = {few_memory,
+                            few_memory + kFewBarrierBytes + few_exchange_bytes(args.plan, kTiles)};
   const auto warp = static_cast<int>(threadIdx.x) / 32;
   const auto lane = static_cast<int>(threadIdx.x) % 32;
   if (threadIdx.x == 0) {
@@ -367,16 +387,16 @@ __global__ void __launch_bounds__(32 * (kMaxFewWarps + 1), kTiles < 4 ? 2 : 1)
     fence_barrier_init();
   }
   __syncthreads();
-  if (warp == kMaxFewWarps) {
+  if (warp == kWarps) {
     copy_few_stages<kLayout>(args, shared, lane);
     return;
   }
-  FewWorker<kLayout, kTiles> worker(args, shared, warp, lane);
+  FewWorker<kLayout, kTiles, kPanels> worker(args, shared, warp, lane);
   if (warp < args.plan.workers) worker.begin();
   wait_for_previous();
   if (args.plan.has_own_rows) {
-    round_own_rows<kLayout>(args, shared, warp, kMaxFewWarps, lane);
-    asm volatile("bar.sync 15, %0;" ::"n"(32 * kMaxFewWarps) : "memory");
+    round_own_rows<kLayout>(args, shared, warp, kWarps, lane);
+    asm volatile("bar.sync 15, %0;" ::"n"(32 * kWarps) : "memory");
   }
   if (warp < args.plan.workers) worker.multiply();
 }

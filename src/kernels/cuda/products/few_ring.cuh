@@ -11,11 +11,12 @@
 
 namespace quire::cuda {
 
-inline constexpr int kMaxFewWarps = 8;  // that multiply
 inline constexpr int kMaxFewStages = 32;
 inline constexpr int kFewBarrierBytes = 16 * kMaxFewStages;
-// Four sums of each lane, for a warp's tiles of 8 rows.
-constexpr int few_exchange_bytes(int tiles) { return kMaxFewWarps * tiles * 512; }
+// Four sums of each lane, for each panel and tile of 8 rows of a warp.
+constexpr int few_exchange_bytes(const FewPlan& plan, int tiles) {
+  return plan.team == 1 ? 0 : plan.workers * plan.item_panels * tiles * 512;
+}
 
 __device__ inline void arrive_at(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -30,9 +31,9 @@ struct FewShared {
     return shared_address(base) + 8 * static_cast<std::uint32_t>(stage);
   }
   __device__ std::uint32_t empty(std::int32_t stage) const { return full(kMaxFewStages + stage); }
-  // Of a warp, for its tiles one after the other.
-  __device__ float4* exchange(int warp, int tiles) const {
-    return reinterpret_cast<float4*>(base + kFewBarrierBytes + warp * tiles * 512);
+  // Of a warp whose sums are so many times four of each lane.
+  __device__ float4* exchange(int warp, int fours) const {
+    return reinterpret_cast<float4*>(base + kFewBarrierBytes + warp * fours * 512);
   }
 };
 
@@ -68,17 +69,21 @@ struct FewRing {
 
 struct ItemPanel {
   std::int32_t part = 0;
-  std::int32_t index = 0;  // of the part
-  const std::uint8_t* bytes = nullptr;
+  std::int32_t index = 0;               // of the part
+  const std::uint8_t* bytes = nullptr;  // null: behind the last panel
 };
 
-// Panel `of` (of a gated product, 0 or 1) of an item.
+// Panel `of` of an item.
 __device__ inline ItemPanel few_panel(const FewArgs& args, std::int32_t item, int of) {
   std::int32_t part = of;
+  std::int32_t index = item;
   if (!args.is_gated) {
-    while (part + 1 < args.num_parts && item >= args.parts[part + 1].first_panel) ++part;
+    index = item * args.plan.item_panels + of;
+    if (index >= args.panels) return {};
+    part = 0;
+    while (part + 1 < args.num_parts && index >= args.parts[part + 1].first_panel) ++part;
+    index -= args.parts[part].first_panel;
   }
-  const std::int32_t index = args.is_gated ? item : item - args.parts[part].first_panel;
   return {part, index, args.parts[part].panels + index * args.panel_bytes};
 }
 
@@ -138,7 +143,7 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
   constexpr auto kHeaderBytes = static_cast<std::int32_t>(fragment_form(kLayout).header_bytes);
   const FewPlan& plan = args.plan;
   const FewRowCopies<kLayout> rows(args);
-  const std::int32_t per_item = args.is_gated ? 2 : 1;
+  const std::int32_t per_item = plan.item_panels;
   const std::int32_t items = few_items(args);
   const std::int32_t rounds = (items + plan.items_at_once - 1) / plan.items_at_once;
   const std::int32_t stages = rounds * plan.panel_stages;
@@ -147,23 +152,22 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
   FewRing ring(plan, shared);
   std::int32_t index = 0;
   for (std::int32_t first = 0; first < items; first += plan.items_at_once) {
-    const std::int32_t panels = min(plan.items_at_once, items - first) * per_item;
     const std::uint8_t* from = nullptr;  // the lane's panel, from the next chunk on
-    if (lane < panels) {
-      from =
-          few_panel(args, few_item(first + lane / per_item), lane % per_item).bytes + kHeaderBytes;
+    if (lane < min(plan.items_at_once, items - first) * per_item) {
+      from = few_panel(args, few_item(first + lane / per_item), lane % per_item).bytes;
     }
+    const bool has_panel = from != nullptr;
+    const auto panels = static_cast<std::uint32_t>(__popc(__ballot_sync(~0U, has_panel)));
+    from += kHeaderBytes;
     auto left = static_cast<std::int32_t>(args.chunks_end) - kHeaderBytes;
     for (std::int32_t step = 0; step < plan.panel_stages; ++step, ++index) {
       // Sooner they would take bandwidth from this kernel.
       if (index == let_start) let_next_start();
       const auto chunk = static_cast<std::uint32_t>(min(left, plan.chunk_bytes));
       barrier_wait(ring.empty(), ring.parity ^ 1U);
-      if (lane == 0) {
-        barrier_expect(ring.full(), rows.bytes(step) + chunk * static_cast<std::uint32_t>(panels));
-      }
+      if (lane == 0) barrier_expect(ring.full(), rows.bytes(step) + chunk * panels);
       __syncwarp();
-      if (lane < panels) {
+      if (has_panel) {
         copy_bytes(from, chunk, shared_address(ring.stage) + lane * plan.chunk_bytes, ring.full());
       }
       if (plan.has_own_rows) {

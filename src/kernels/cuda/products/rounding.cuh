@@ -113,13 +113,13 @@ __device__ void round_pieces(const RoundArgs& args, std::int32_t warp, std::int3
   const auto piece_of = [&](std::int32_t index) {
     return index + turn < of_row ? index + turn : index + turn - of_row;
   };
-  for (std::int32_t row = 0; row < args.summed_rows(); ++row) {
+  for (std::int32_t row = 0; row < args.rows; ++row) {
     for (std::int32_t first = warp; first < of_row; first += kAtOnce * warps) {
       float4 quads[kAtOnce] = {};
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const std::int32_t piece = first + i * warps;
-        if (piece < of_row && row < args.rows) {
+        if (piece < of_row) {
           quads[i] = load_quad(args, row, piece_of(piece) * kPieceInputs + 4 * lane);
         }
       }
