@@ -125,29 +125,34 @@ class FewConsumer {
 #pragma unroll
     for (int i = 0; i < kPieceGroups; ++i) load_group(chunk, group + i, to.groups[i]);
   }
-  // Of the other layouts: multiplies a stage, whose first piece is `first`, which becomes that of
-  // the stage behind it: next() gives that one, once it is there.
-  template <typename Next>
-  __device__ void multiply_stage(const FewChunk& chunk, bool is_last, Piece& first,
-                                 const Next& next) {
-    Piece second;
+  // Of the other layouts.
+  __device__ void add_piece(const Piece& piece) {
+#pragma unroll
+    for (const Group& group : piece.groups) add_group(group);
+  }
+  // What is left at the end of a panel: fewer groups than a unit has.
+  __device__ void add_rest(const FewChunk& chunk) {
     std::int32_t whole = chunk.groups;
     if constexpr (kForm.is_dense()) {
       whole = min(whole, inputs_ / static_cast<int>(kGroupInputs) - chunk.first_group);
     }
-    const std::int32_t end = whole / (2 * kPieceGroups) * (2 * kPieceGroups);
-#pragma unroll 1
-    for (std::int32_t group = 0; group < end; group += 2 * kPieceGroups) {
-      load_piece(chunk, group + kPieceGroups, second);
-      add_piece(first);
-      if (group + 2 * kPieceGroups < end) {
-        load_piece(chunk, group + 2 * kPieceGroups, first);
-      } else if (!is_last) {
-        load_piece(next(), 0, first);
-      }
-      add_piece(second);
+    Group group;
+    for (std::int32_t i = 0; i < whole; ++i) {
+      load_group(chunk, i, group);
+      add_group(group);
     }
-    if (is_last) add_rest(chunk, end, whole);
+    if constexpr (kForm.is_dense()) {
+      if (whole == chunk.groups) return;
+      const int left = inputs_ - (chunk.first_group + whole) * static_cast<int>(kGroupInputs);
+      // Of bfloat16 a line has two inputs.
+      const int bytes = (kCodes == CodeForm::kBf16 ? (left + 1) / 2 * 2 : left) * 32;
+#pragma unroll
+      for (int panel = 0; panel < kPanels; ++panel) {
+        group.words[panel].load_front(group_of(chunk, whole, panel), bytes, lane_);
+      }
+      load_rows(chunk, whole, group);
+      add_group(group);
+    }
   }
 
   // Of layouts whose rows have one scale: after the last unit.
@@ -243,32 +248,6 @@ class FewConsumer {
     multiply_group(
         group, [&](int panel) { return headers_[panel].zeros; }, false, totals_, totals_);
   }
-  __device__ void add_piece(const Piece& piece) {
-#pragma unroll
-    for (const Group& group : piece.groups) add_group(group);
-  }
-
-  // The groups of a panel's last stage that are no two pieces.
-  __device__ void add_rest(const FewChunk& chunk, std::int32_t first, std::int32_t whole) {
-    Group group;
-    for (std::int32_t i = first; i < whole; ++i) {
-      load_group(chunk, i, group);
-      add_group(group);
-    }
-    if constexpr (kForm.is_dense()) {
-      if (whole == chunk.groups) return;
-      const int left = inputs_ - (chunk.first_group + whole) * static_cast<int>(kGroupInputs);
-      // Of bfloat16 a line has two inputs.
-      const int bytes = (kCodes == CodeForm::kBf16 ? (left + 1) / 2 * 2 : left) * 32;
-#pragma unroll
-      for (int panel = 0; panel < kPanels; ++panel) {
-        group.words[panel].load_front(group_of(chunk, whole, panel), bytes, lane_);
-      }
-      load_rows(chunk, whole, group);
-      add_group(group);
-    }
-  }
-
   __device__ void sum_span(const FewChunk& chunk, std::int32_t group, int count,
                            SpanSums& sums) const {
     ZeroPairs zeros[kPanels];

@@ -122,6 +122,8 @@ class FewWorker {
   // room.
   static constexpr bool kLoadsEarly = kTiles * kPanels == 1;
 
+  static constexpr std::int32_t kUnitBytes =
+      static_cast<std::int32_t>(Consumer::kUnitGroups * Consumer::kForm.group_bytes);  // of a chain
   static constexpr int kHandOver = 1;  // the first barrier to hand over the totals of each warp
 
   __device__ void begin_item(std::int32_t item) {
@@ -133,38 +135,61 @@ class FewWorker {
     item_ = item;
   }
 
-  // Of layouts with one sum: the stages of a panel, of which a warp has all.
+  // Of layouts with one sum: all units of an item are this warp's. It waits for the tensor core
+  // most of the time, and does meanwhile what the next unit needs.
   __device__ void multiply_chains() {
+    constexpr int kUnitGroups = Consumer::kUnitGroups;
     const std::int32_t items = few_items(args_);
     const std::int32_t at_once = args_.plan.items_at_once;
-    const std::int32_t panel_stages = args_.plan.panel_stages;
+    const std::int32_t stage_units = args_.plan.stage_groups / kUnitGroups;
+    const std::int32_t units = static_cast<std::int32_t>(args_.inputs) / (32 * kUnitGroups);
     FewRing ring(args_.plan, shared_);
     for (std::int32_t item = role_.item, first = 0; first < items;
          item += at_once, first += at_once) {
       if (item >= items) {  // of a round that has fewer
-        for (std::int32_t step = 0; step < panel_stages; ++step) {
+        for (std::int32_t step = 0; step < args_.plan.panel_stages; ++step) {
           barrier_wait(ring.full(), ring.parity);
           leave(ring);
         }
         continue;
       }
       if (item != item_) begin_item(item);
+      if constexpr (kLoadsEarly) load_old();
       clear_totals();
-      typename Consumer::Piece piece;
       barrier_wait(ring.full(), ring.parity);
-      consumer_.load_piece(chunk_of(ring.stage, 0, 0), 0, piece);
+      FewChunk chunk = chunk_of(ring.stage, 0, 0);
+      std::int32_t left = stage_units;  // of the stage
+      typename Consumer::Piece pieces[2];
+      if (units > 0) consumer_.load_piece(chunk, 0, pieces[0]);
 #pragma unroll 1
-      for (std::int32_t step = 0; step < panel_stages; ++step) {
-        const bool is_last = step + 1 == panel_stages;
-        if (kLoadsEarly && is_last) load_old();
-        consumer_.multiply_stage(chunk_of(ring.stage, 0, step), is_last, piece, [&] {
-          FewRing next = ring;
-          next.advance(1);
-          barrier_wait(next.full(), next.parity);
-          return chunk_of(next.stage, 0, step + 1);
-        });
-        leave(ring);
+      for (std::int32_t unit = 0; unit < units; ++unit) {
+        consumer_.load_piece(chunk, Consumer::kPieceGroups, pieces[1]);
+        consumer_.add_piece(pieces[0]);
+        const bool ends_stage = left == 1;
+        const bool is_last = unit + 1 == units;
+        FewRing next = ring;
+        next.advance();
+        const std::uint32_t empty = ring.empty();
+        chunk.weights = ends_stage ? next.stage + chunk_offset_ : chunk.weights + kUnitBytes;
+        chunk.rows = ends_stage && !has_own_rows_ ? next.stage + rows_offset_
+                                                  : chunk.rows + kUnitGroups * row_bytes_;
+        left = ends_stage ? stage_units : left - 1;
+        if (ends_stage) ring = next;
+        if (!is_last) {
+          barrier_wait(ring.full(), ring.parity);
+          consumer_.load_piece(chunk, 0, pieces[0]);
+        }
+        consumer_.add_piece(pieces[1]);
+        __syncwarp();
+        if (ends_stage && lane_ == 0) arrive_at(empty);
       }
+      chunk.first_group = units * kUnitGroups;
+      chunk.groups = groups_ - chunk.first_group;
+      if (chunk.groups > 0) {
+        barrier_wait(ring.full(), ring.parity);
+        consumer_.add_rest(chunk);
+      }
+      if (left < stage_units || chunk.groups > 0) leave(ring);
       finish();
     }
   }
@@ -173,7 +198,7 @@ class FewWorker {
   __device__ void leave(FewRing& ring) const {
     __syncwarp();
     if (lane_ == 0) arrive_at(ring.empty());
-    ring.advance(1);
+    ring.advance();
   }
 
   // Of layouts with spans. Units of all panels count on: every `team`th one is this warp's.
@@ -188,7 +213,7 @@ class FewWorker {
     std::int32_t in_stage = role_.member;
     for (std::int32_t index = role_.member; index < units; index += team_) {
       for (; step >= panel_units_; step -= panel_units_) item += at_once;
-      for (; in_stage >= stage_units_; in_stage -= stage_units_) ring.advance(1);
+      for (; in_stage >= stage_units_; in_stage -= stage_units_) ring.advance();
       const bool active = item < items;
       if (active && item != item_) begin_item(item);
       const bool is_last = step + 1 == panel_units_;

@@ -54,16 +54,13 @@ struct FewRing {
         stage_bytes(plan.stage_bytes) {}
   __device__ std::uint32_t full() const { return barriers; }
   __device__ std::uint32_t empty() const { return barriers + 8 * kMaxFewStages; }
-  __device__ void advance(std::int32_t stages) {
-    place += stages;
-    barriers += 8 * static_cast<std::uint32_t>(stages);
-    stage += stages * stage_bytes;
-    while (place >= count) {
-      place -= count;
-      barriers -= 8 * static_cast<std::uint32_t>(count);
-      stage -= count * stage_bytes;
-      parity ^= 1U;
-    }
+  // Without branches: warps that multiply chains have none of them to lose time at.
+  __device__ void advance() {
+    const bool wraps = place + 1 == count;
+    place = wraps ? 0 : place + 1;
+    barriers += wraps ? 8U - 8U * static_cast<std::uint32_t>(count) : 8U;
+    stage += wraps ? stage_bytes - count * stage_bytes : stage_bytes;
+    parity ^= wraps ? 1U : 0U;
   }
 };
 
@@ -185,7 +182,7 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
       }
       from += plan.chunk_bytes;
       left -= plan.chunk_bytes;
-      ring.advance(1);
+      ring.advance();
     }
   }
 }

@@ -82,15 +82,23 @@ __device__ void store_rounded(const RoundArgs& args, std::int32_t row, std::int3
   const std::int32_t padded = args.padded();
   if (row < args.rows && k < padded) {
     const PlacedPairs pairs = place_pairs<kPlaces>(k, quad);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      std::int64_t at =
-          std::int64_t{row} * padded + k / 16 * 16 + 2 * pairs.lanes[i] + 8 * pairs.upper[i];
-      if constexpr (kFragments) {
-        at = (std::int64_t{k / 32} * args.rows + row) * 32 + 8 * pairs.lanes[i] + k % 32 / 16 * 4 +
-             2 * pairs.upper[i];
+    if constexpr (kFragments) {
+      const std::int32_t at = (k / 32 * args.rows + row) * 32 + k % 32 / 16 * 4;
+      if constexpr (kPlaces == InputPlaces::kQuads) {  // both words stand side by side
+        *reinterpret_cast<uint2*>(args.out + at + 8 * pairs.lanes[0]) = {pairs.words[0],
+                                                                         pairs.words[1]};
+      } else {
+        for (int i = 0; i < 2; ++i) {
+          *reinterpret_cast<std::uint32_t*>(args.out + at + 8 * pairs.lanes[i] +
+                                            2 * pairs.upper[i]) = pairs.words[i];
+        }
       }
-      *reinterpret_cast<std::uint32_t*>(args.out + at) = pairs.words[i];
+    } else {
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t at =
+            std::int64_t{row} * padded + k / 16 * 16 + 2 * pairs.lanes[i] + 8 * pairs.upper[i];
+        *reinterpret_cast<std::uint32_t*>(args.out + at) = pairs.words[i];
+      }
     }
   }
   if (args.sums.values == nullptr) return;
