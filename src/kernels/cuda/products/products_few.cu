@@ -101,6 +101,18 @@ void plan_ring(FewArgs& args, const FragmentForm& form, std::int32_t units,
   plan.shared_bytes = before + plan.ring_stages * plan.stage_bytes + behind;
 }
 
+// A ring of `plan.items_at_once` items: stages of about kUsualStageBytes.
+void plan_stages(FewArgs& args, const FragmentForm& form, std::int32_t shared_bytes) {
+  constexpr std::int32_t kUsualStageBytes = 20 * 1024;
+  FewPlan& plan = args.plan;
+  std::int32_t units = 1;
+  plan_ring(args, form, units, shared_bytes);
+  while (plan.stage_bytes * 2 <= kUsualStageBytes && units < plan.panel_stages) {
+    units *= 2;
+    plan_ring(args, form, units, shared_bytes);
+  }
+}
+
 // How panels are computed. Enough must be on its way to a multiprocessor at any time to hide the
 // memory's latency; with half of its shared memory the blocks of the next kernel can begin to fetch
 // their weights beside those that are at work.
@@ -109,7 +121,6 @@ void plan_blocks(FewArgs& args, const FragmentForm& form, int multiprocessors) {
   constexpr std::int32_t kHalfShared = 112 * 1024;
   constexpr std::int32_t kAllShared = 224 * 1024;
   constexpr std::int32_t kFewestStages = 4;
-  constexpr std::int32_t kUsualStageBytes = 20 * 1024;
   constexpr std::int32_t kMostOwnRows = 32 * 1024;
   constexpr std::int32_t kLastBytes = 48 * 1024;
   constexpr std::int32_t kManyPanels = 4;  // of a multiprocessor
@@ -120,21 +131,22 @@ void plan_blocks(FewArgs& args, const FragmentForm& form, int multiprocessors) {
   plan.item_panels = args.is_gated || in_pairs ? 2 : 1;
   plan.items = args.is_gated ? args.panels : divided_up(args.panels, plan.item_panels);
   plan.splits = divided_up(args.rows, 8 * args.tiles);
+  plan.has_own_rows = padded_inputs(args.inputs) * args.rows * 2 <= kMostOwnRows;
   const std::int32_t of_block = divided_up(plan.items, multiprocessors);
   const std::int32_t warps = few_warps(args.tiles) / plan.splits;
-  const std::int32_t most = args.tiles == 1 ? warps / plan.item_panels : warps;
-  plan.items_at_once = divided_up(of_block, divided_up(of_block, most));
-  plan.team = form.span_groups == 0 ? 1 : std::min(kMaxTeam, warps / plan.items_at_once);
-  plan.workers = plan.items_at_once * plan.splits * plan.team;
-  plan.has_own_rows = padded_inputs(args.inputs) * args.rows * 2 <= kMostOwnRows;
   const std::int32_t shared_bytes = args.tiles == 4 ? kAllShared : kHalfShared;
-  std::int32_t units = 1;
-  plan_ring(args, form, units, shared_bytes);
-  while (plan.stage_bytes * 2 <= kUsualStageBytes && units < plan.panel_stages) {
-    units *= 2;
-    plan_ring(args, form, units, shared_bytes);
+  // As many items at once as there are warps, because all of their rows are read again for others:
+  // fewer only where the rows are the block's own, and stages would be too large.
+  for (std::int32_t rounds = divided_up(of_block, warps);; ++rounds) {
+    plan.items_at_once = divided_up(of_block, rounds);
+    plan.team = form.span_groups == 0 ? 1 : std::min(kMaxTeam, warps / plan.items_at_once);
+    plan.workers = plan.items_at_once * plan.splits * plan.team;
+    plan_stages(args, form, shared_bytes);
+    if (plan.ring_stages >= kFewestStages) break;
+    if (plan.items_at_once > 1 && plan.has_own_rows) continue;
+    plan_stages(args, form, kAllShared);
+    break;
   }
-  if (plan.ring_stages < kFewestStages) plan_ring(args, form, units, kAllShared);
   plan.last_stages = divided_up(kLastBytes, plan.stage_bytes);
 }
 
