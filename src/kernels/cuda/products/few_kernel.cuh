@@ -70,9 +70,7 @@ __device__ void round_own_rows(const FewArgs& args, const FewShared& shared, int
                            sums,
                            aligned};
   constexpr InputPlaces kPlaces = kForm.places();
-  const auto turn =
-      static_cast<std::int32_t>(blockIdx.x * 37U % static_cast<unsigned>(round.row_pieces()));
-  round_pieces<kPlaces, true>(round, warp, warps, lane, turn);
+  round_all<kPlaces, true>(round, warp, warps, lane);
 }
 
 // One of the warps that multiply.
@@ -176,7 +174,7 @@ class FewWorker {
         left = ends_stage ? stage_units : left - 1;
         if (ends_stage) ring = next;
         if (!is_last) {
-          barrier_wait(ring.full(), ring.parity);
+          if (ends_stage) barrier_wait(ring.full(), ring.parity);
           consumer_.load_piece(chunk, 0, pieces[0]);
         }
         consumer_.add_piece(pieces[1]);

@@ -111,35 +111,41 @@ __device__ void store_rounded(const RoundArgs& args, std::int32_t row, std::int3
 }
 
 // Rounds all pieces, by `warps` warps of which this is the `warp`th; each loads some before it
-// stores the first. Piece `turn` of a row is the first: where many blocks read the same rows, they
-// should not ask the same part of the L2 cache at the same time.
-template <InputPlaces kPlaces, bool kFragments>
+// stores the first. `load`: of a row and an input.
+template <InputPlaces kPlaces, bool kFragments, typename Load>
 __device__ void round_pieces(const RoundArgs& args, std::int32_t warp, std::int32_t warps, int lane,
-                             std::int32_t turn) {
+                             const Load& load) {
   constexpr int kAtOnce = 8;
-  const std::int32_t of_row = args.row_pieces();
-  const auto piece_of = [&](std::int32_t index) {
-    return index + turn < of_row ? index + turn : index + turn - of_row;
-  };
+  const std::int32_t inputs = args.row_pieces() * kPieceInputs;
   for (std::int32_t row = 0; row < args.rows; ++row) {
-    for (std::int32_t first = warp; first < of_row; first += kAtOnce * warps) {
-      float4 quads[kAtOnce] = {};
+    for (std::int32_t k = warp * kPieceInputs + 4 * lane; k < inputs;
+         k += kAtOnce * warps * kPieceInputs) {
+      float4 quads[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) quads[i] = load(row, k + i * warps * kPieceInputs);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        const std::int32_t piece = first + i * warps;
-        if (piece < of_row) {
-          quads[i] = load_quad(args, row, piece_of(piece) * kPieceInputs + 4 * lane);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const std::int32_t piece = first + i * warps;
-        if (piece < of_row) {
-          store_rounded<kPlaces, kFragments>(args, row, piece_of(piece) * kPieceInputs + 4 * lane,
-                                             quads[i]);
-        }
+        const std::int32_t at = k + i * warps * kPieceInputs;
+        if (at >= inputs) break;
+        store_rounded<kPlaces, kFragments>(args, row, at, quads[i]);
       }
     }
+  }
+}
+
+// The usual case has code of its own, and little of it: it is read but once, and waited for.
+template <InputPlaces kPlaces, bool kFragments>
+__device__ void round_all(const RoundArgs& args, std::int32_t warp, std::int32_t warps, int lane) {
+  if (args.aligned && args.inputs % 4 == 0) {
+    round_pieces<kPlaces, kFragments>(
+        args, warp, warps, lane, [&](std::int32_t row, std::int32_t k) {
+          if (k >= args.inputs) return float4{};
+          return *reinterpret_cast<const float4*>(args.x + row * args.x_stride + k);
+        });
+  } else {
+    round_pieces<kPlaces, kFragments>(
+        args, warp, warps, lane,
+        [&](std::int32_t row, std::int32_t k) { return load_quad(args, row, k); });
   }
 }
 
