@@ -92,7 +92,7 @@ class FewWorker {
         row_bytes_(args.rows * 64),
         groups_(static_cast<std::int32_t>((args.inputs + kGroupInputs - 1) / kGroupInputs)),
         chunk_offset_(role_.item * kPanels * args.plan.chunk_bytes),
-        rows_offset_(args.plan.rows_offset),
+        rows_offset_(in_register(args.plan.rows_offset)),
         sums_offset_(args.plan.sums_offset),
         has_own_rows_(args.plan.has_own_rows),
         own_rows_(few_own_rows(args, shared)),

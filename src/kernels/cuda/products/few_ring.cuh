@@ -37,6 +37,13 @@ struct FewShared {
   }
 };
 
+// A number that stays in a register: what a loop reads of a kernel's arguments again and again
+// takes longer than the loop has.
+__device__ inline std::int32_t in_register(std::int32_t value) {
+  asm("" : "+r"(value));
+  return value;
+}
+
 // The ring as one warp goes through it.
 struct FewRing {
   std::uint32_t barriers = 0;  // of the stage
@@ -50,8 +57,8 @@ struct FewRing {
   __device__ FewRing(const FewPlan& plan, const FewShared& shared)
       : barriers(shared.full(0)),
         stage(shared.stages),
-        count(plan.ring_stages),
-        stage_bytes(plan.stage_bytes) {}
+        count(in_register(plan.ring_stages)),
+        stage_bytes(in_register(plan.stage_bytes)) {}
   __device__ std::uint32_t full() const { return barriers; }
   __device__ std::uint32_t empty() const { return barriers + 8 * kMaxFewStages; }
   // Without branches: warps that multiply chains have none of them to lose time at.
