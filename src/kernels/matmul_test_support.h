@@ -39,9 +39,10 @@ inline constexpr Encoding kAllEncodings[] = {
     Encoding::kIQ2_XS,       Encoding::kIQ2_S,        Encoding::kIQ3_XXS,
     Encoding::kIQ3_S,        Encoding::kIQ1_S,        Encoding::kIQ1_M,
     Encoding::kTQ1_0,        Encoding::kTQ2_0,        Encoding::kNVFP4Scaled,
-    Encoding::kHqq2Span32,   Encoding::kHqq2Span64,   Encoding::kHqq3Span32,
-    Encoding::kHqq3Span64,   Encoding::kHqq4Span32,   Encoding::kHqq4Span64,
-    Encoding::kHqq4Span128,  Encoding::kHqq8Span32,   Encoding::kHqq8Span64};
+    Encoding::kHqq2Span32,   Encoding::kHqq2Span64,   Encoding::kHqq2Span128,
+    Encoding::kHqq3Span32,   Encoding::kHqq3Span64,   Encoding::kHqq3Span128,
+    Encoding::kHqq4Span32,   Encoding::kHqq4Span64,   Encoding::kHqq4Span128,
+    Encoding::kHqq8Span32,   Encoding::kHqq8Span64};
 // All but those of parts of tensors.
 static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
 // Those with integer codes.

@@ -106,8 +106,8 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     options.quantization = quantization;
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
-  EXPECT_EQ(kPackedWeightVersion, 4);
-  EXPECT_EQ(hash, 11159343659950022203U);
+  EXPECT_EQ(kPackedWeightVersion, 5);
+  EXPECT_EQ(hash, 17598585856511205755U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

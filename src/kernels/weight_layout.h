@@ -75,15 +75,17 @@ enum class WeightLayout : std::uint8_t {
   kBlocksNVFP4Scaled,
   kBlocksHqq2Span32,
   kBlocksHqq2Span64,
+  kBlocksHqq2Span128,
   kBlocksHqq3Span32,
   kBlocksHqq3Span64,
+  kBlocksHqq3Span128,
   kBlocksHqq4Span32,
   kBlocksHqq4Span64,
   kBlocksHqq4Span128,
   kBlocksHqq8Span32,
   kBlocksHqq8Span64
 };
-inline constexpr int kNumWeightLayouts = 63;
+inline constexpr int kNumWeightLayouts = 65;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;

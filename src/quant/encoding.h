@@ -89,15 +89,17 @@ enum class Encoding : std::uint8_t {
   kNVFP4Scaled,
   kHqq2Span32,  // quant/hqq_block.h
   kHqq2Span64,
+  kHqq2Span128,
   kHqq3Span32,
   kHqq3Span64,
+  kHqq3Span128,
   kHqq4Span32,
   kHqq4Span64,
   kHqq4Span128,
   kHqq8Span32,
   kHqq8Span64
 };
-inline constexpr int kNumEncodings = 65;
+inline constexpr int kNumEncodings = 67;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {

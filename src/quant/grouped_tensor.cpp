@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "quant/hqq_block.h"
 #include "quant/row_factor.h"
 #include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
@@ -80,6 +81,28 @@ Status encode_zero_groups(const GroupedTensor& tensor, Encoding encoding, std::i
   return {};
 }
 
+// Of 2 and 3 bits. Their zero points are small integers, which half precision holds.
+Status encode_narrow_codes(const GroupedTensor& tensor, const HqqForm& form, std::int64_t row,
+                           std::uint8_t* out) {
+  const auto row_scale = [&](std::int64_t span) { return scale_at(tensor, row, span); };
+  QUIRE_ASSIGN_OR_RETURN(const float factor, row_factor(row, tensor.cols / tensor.span, row_scale));
+  const float divisor = 1.0F / factor;
+  std::memcpy(out, &divisor, sizeof(divisor));
+  out += sizeof(divisor);
+  for (std::int64_t k = 0; k < tensor.cols; k += form.span) {
+    const std::int64_t span = k / tensor.span;
+    put_half(float_to_f16(scale_at(tensor, row, span) / factor), out);
+    put_half(float_to_f16(static_cast<float>(zero_at(tensor, row, span))), out + 2);
+    out += kHqqHeaderBytes;
+    for (std::int64_t i = 0; i < form.span; i += kGroupSize, out += form.group_bytes()) {
+      int codes[kGroupSize];
+      read_codes(tensor, row, k + i, codes);
+      write_hqq_codes(codes, form.bits, out);
+    }
+  }
+  return {};
+}
+
 void encode_int8_row(const GroupedTensor& tensor, std::int64_t row, std::uint8_t* out) {
   const float scale = scale_at(tensor, row, 0);
   std::memcpy(out, &scale, sizeof(scale));
@@ -108,7 +131,8 @@ Encoding rows_encoding(const GroupedTensor& tensor) {
   if (tensor.is_float) {
     return tensor.span < tensor.cols ? Encoding::kF8Block128 : Encoding::kF8Row;
   }
-  const int bits = tensor.codes.bits <= 4 ? 4 : 8;
+  if (tensor.codes.bits < 4) return hqq_encoding(tensor.codes.bits, tensor.span);
+  const int bits = tensor.codes.bits == 4 ? 4 : 8;
   const bool symmetric = !tensor.has_zeros && tensor.zero == (tensor.is_signed ? 0 : kSignedZero);
   if (bits == 8 && symmetric && tensor.span >= tensor.cols) return Encoding::kInt8Row;
   return zero_groups_encoding(bits, tensor.span, tensor.cols);
@@ -123,6 +147,8 @@ Status encode_rows(const GroupedTensor& tensor, std::int64_t first, std::int64_t
       encode_floats(tensor, row, out);
     } else if (encoding == Encoding::kInt8Row) {
       encode_int8_row(tensor, row, out);
+    } else if (is_hqq(encoding)) {
+      QUIRE_RETURN_IF_ERROR(encode_narrow_codes(tensor, hqq_form(encoding), row, out));
     } else {
       QUIRE_RETURN_IF_ERROR(encode_zero_groups(tensor, encoding, row, out));
     }

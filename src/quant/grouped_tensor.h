@@ -1,8 +1,8 @@
 // A matrix as GPTQ, AWQ, compressed-tensors and their like write it: codes in one tensor, a scale
 // and maybe a zero point for some inputs of each output in others. Here it is brought into rows of
 // one of the encodings that are packed, without loss: those with zero points (quant/zero_groups.h),
-// or, where a row has one scale and no zero point, kInt8Row; of floats of eight bits kF8Row and
-// kF8Block128.
+// or, where a row has one scale and no zero point, kInt8Row; codes of 2 and 3 bits are those of
+// quant/hqq_block.h, and floats of eight bits kF8Row and kF8Block128.
 //
 //   w[n][k] = scale[n][k / span] * (code[n][k] - zero[n][k / span])
 #pragma once

@@ -13,8 +13,8 @@ namespace {
 constexpr int kHqqSignedZero = 128;
 
 // In the order of the encodings.
-constexpr HqqForm kHqqForms[] = {{2, 32}, {2, 64},  {3, 32}, {3, 64}, {4, 32},
-                                 {4, 64}, {4, 128}, {8, 32}, {8, 64}};
+constexpr HqqForm kHqqForms[] = {{2, 32}, {2, 64}, {2, 128}, {3, 32}, {3, 64}, {3, 128},
+                                 {4, 32}, {4, 64}, {4, 128}, {8, 32}, {8, 64}};
 static_assert(std::size(kHqqForms) == static_cast<std::size_t>(Encoding::kHqq8Span64) -
                                           static_cast<std::size_t>(Encoding::kHqq2Span32) + 1);
 

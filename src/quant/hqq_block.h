@@ -1,11 +1,12 @@
 // Blocks of HQQ (Badri and Shaji 2023, Half-Quadratic Quantization): 32, 64 or 128 inputs that
-// share a half-precision scale and a zero point that is no integer:
+// share a half-precision scale and a zero point, which need be no integer:
 //   w = scale / divisor * (code - zero)
 // A row begins with its divisor, a float and a power of two: it is one, unless scales that a file
 // keeps in another format do not fit the range of half precision. A block is scale, zero point and,
 // for each 32 inputs, 32 codes of 2, 3, 4 or 8 bits:
 //   4 bits: byte j has code j in its low nibble and code j + 16 in its high one, as in Q4_0
 //   others: one after the other, the first in the lowest bits
+// GPTQ's codes of 2 and 3 bits come to the same (quant/grouped_tensor.h).
 #pragma once
 
 #include <cstdint>

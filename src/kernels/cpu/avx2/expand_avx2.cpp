@@ -168,6 +168,49 @@ struct HqqNumbers {
   }
 };
 
+// Four codes of `kBits` bits each, in the low bits of each output's word, as bytes.
+template <int kBits>
+__m256i spread_codes(__m256i bits) {
+  __m256i bytes = _mm256_and_si256(bits, _mm256_set1_epi32((1 << kBits) - 1));
+  QUIRE_UNROLL
+  for (int i = 1; i < 4; ++i) {
+    const __m256i mask = _mm256_set1_epi32(((1 << kBits) - 1) << (8 * i));
+    const __m256i moved = _mm256_slli_epi32(bits, (8 - kBits) * i);
+    bytes = _mm256_or_si256(bytes, _mm256_and_si256(moved, mask));
+  }
+  return bytes;
+}
+
+// Codes of 2 and 3 bits, one after the other: a quad is 8 or 12 bits of its output's words.
+template <int kBits, int kSpan>
+void expand_hqq_bits(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kBytes = 4 + kSpan / 8 * kBits;
+  for (std::int64_t k = 0; k < inputs; k += kSpan) {
+    const HqqNumbers numbers(blocks, kBytes, 0.0F);
+    for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
+      numbers.store(panel);
+      const std::uint8_t* const codes = blocks + 4 + g * 4 * kBits;
+      const Integers word[3] = {words(codes, kBytes), words(codes + 4, kBytes),
+                                words(codes + 4 * (kBits - 1), kBytes)};
+      QUIRE_UNROLL
+      for (int quad = 0; quad < 8; ++quad) {
+        const int from = quad * 4 * kBits;
+        const int shift = from % 32;
+        QUIRE_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          __m256i bits = _mm256_srli_epi32(word[from / 32].eight[half], shift);
+          if (shift + 4 * kBits > 32) {
+            bits = _mm256_or_si256(bits,
+                                   _mm256_slli_epi32(word[from / 32 + 1].eight[half], 32 - shift));
+          }
+          store_line(panel + quad * kLine + half * 32, spread_codes<kBits>(bits));
+        }
+      }
+    }
+    blocks += kOutputs * kBytes;
+  }
+}
+
 template <int kSpan>
 void expand_hqq4(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
   constexpr std::int64_t kBytes = 4 + kSpan / 2;
@@ -216,6 +259,12 @@ void set_avx2_expanders(MatmulKernels& kernels) {
   set(WeightLayout::kBlocksMXFP4, expand_mxfp4);
   set(WeightLayout::kBlocksNVFP4, expand_nvfp4);
   set(WeightLayout::kBlocksNVFP4Scaled, expand_nvfp4);
+  set(WeightLayout::kBlocksHqq2Span32, expand_hqq_bits<2, 32>);
+  set(WeightLayout::kBlocksHqq2Span64, expand_hqq_bits<2, 64>);
+  set(WeightLayout::kBlocksHqq2Span128, expand_hqq_bits<2, 128>);
+  set(WeightLayout::kBlocksHqq3Span32, expand_hqq_bits<3, 32>);
+  set(WeightLayout::kBlocksHqq3Span64, expand_hqq_bits<3, 64>);
+  set(WeightLayout::kBlocksHqq3Span128, expand_hqq_bits<3, 128>);
   set(WeightLayout::kBlocksHqq4Span32, expand_hqq4<32>);
   set(WeightLayout::kBlocksHqq4Span64, expand_hqq4<64>);
   set(WeightLayout::kBlocksHqq4Span128, expand_hqq4<128>);
