@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/attention/attention_paged.h"
@@ -14,7 +15,8 @@ bool paged_attention_applies(const AttentionArgs& args) {
 }
 
 std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int multiprocessors) {
-  return split_attention_workspace_bytes(limits, multiprocessors);
+  return std::max(split_attention_workspace_bytes(limits, multiprocessors),
+                  wide_attention_workspace_bytes(limits));
 }
 
 void paged_attention(const Launch& launch, const AttentionInputs& inputs,
