@@ -1,6 +1,7 @@
-// The warpgroup of attention_paged_wide.h that computes nothing. One of its warps has pieces of
-// turned ranges copied ahead of those that multiply them; the others bring the queries of the next
-// item into shared memory as soon as those of the one before have been multiplied.
+// The warpgroup of attention_paged_wide.h that computes nothing. One of its warps has a ring of
+// buffers filled ahead of those that multiply: with the queries of an item, a piece for each
+// warpgroup, and then with the pieces of its ranges. The others turn queries into operands as soon
+// as those of the item before have been multiplied.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +28,7 @@ struct WideMemory {
   static constexpr std::int32_t kBarriers = kData + kPieces * kPieceBytes;
   static constexpr std::int32_t kQueryBarriers = kBarriers + 2 * kPieces * 8;
   static constexpr std::int32_t kBytes = kQueryBarriers + 4 * 8 + 1024;
+  static_assert(kWideRows * kDims * 4 <= kPieceBytes);
   static_assert(kPieces >= 6 && kBytes <= 227 << 10);
 };
 
@@ -45,12 +47,18 @@ __device__ inline void store_words(std::uint32_t to, std::uint32_t a, std::uint3
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
 
+__device__ inline float4 load_numbers(std::uint32_t from) {
+  float4 numbers;
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(numbers.x), "=f"(numbers.y), "=f"(numbers.z), "=f"(numbers.w)
+               : "r"(from)
+               : "memory");
+  return numbers;
+}
+
 template <int kDims>
 struct WideFeeder {
   using Memory = WideMemory<kDims>;
-  static constexpr int kRowLanes = Memory::kColumns / 4;
-  static constexpr int kRows = 32 / kRowLanes;  // that a warp loads at the same time
-  static constexpr int kLoads = 6;              // of a lane that are on their way together
 
   const WideTask& task;
   std::uint32_t shared;
@@ -58,94 +66,114 @@ struct WideFeeder {
   int warp;
   int lane;
 
-  __device__ void copy_pieces() {
+  __device__ std::uint32_t piece() const {
+    return shared + Memory::kData + ring.index * Memory::kPieceBytes;
+  }
+  __device__ RowTile tile_of(const WideItem& item, int number) const {
+    return RowTile::of(task.args, item.rows, item.tile * 2 + number, kWideRows);
+  }
+
+  // Of a warpgroup, as they are.
+  __device__ void copy_queries(const WideItem& item, int number) {
+    constexpr std::int32_t kRowBytes = kDims * 4;
+    const AttentionArgs& args = task.args;
+    const RowTile tile = tile_of(item, number);
+    const std::int32_t first_head = (task.first_head + item.head) * task.group;
+    ring.wait_empty();
+    if (lane == 0) barrier_expect(ring.full(), max(tile.num_rows, 0) * kRowBytes);
+    __syncwarp();
+    for (int row = lane; row < tile.num_rows; row += 32) {
+      const std::int32_t query = (tile.first_row + row) / task.group;
+      const std::int32_t head = first_head + (tile.first_row + row) % task.group;
+      copy_bytes(args.q + std::int64_t{item.rows.query_begin + query} * args.q_stride +
+                     std::int64_t{head} * kDims,
+                 kRowBytes, piece() + row * kRowBytes, ring.full());
+    }
+    ring.advance();
+  }
+
+  __device__ void copy_piece(const std::byte* from) {
+    ring.wait_empty();
+    if (lane == 0) {
+      barrier_expect(ring.full(), Memory::kPieceBytes);
+      copy_bytes(from, Memory::kPieceBytes, piece(), ring.full());
+    }
+    ring.advance();
+  }
+
+  __device__ void copy_all() {
     WideItem item;
     for (std::int32_t round = 0; WideItem::find(task, round, item); ++round) {
+      copy_queries(item, 0);
+      copy_queries(item, 1);
       const SeenRanges seen = SeenRanges::of(task.args, item.rows);
       const RowTile tile = item.row_tile(task);
       const std::int64_t first = task.first_ranges[item.index] + item.head * seen.count() +
                                  tile.range_begin() - seen.begin;
       const std::byte* from = task.turned + first * Memory::kRange.bytes();
-      for (std::int32_t piece = kRangePieces * tile.ranges(); piece > 0; --piece) {
-        ring.wait_empty();
-        if (lane == 0) {
-          barrier_expect(ring.full(), Memory::kPieceBytes);
-          copy_bytes(from, Memory::kPieceBytes,
-                     shared + Memory::kData + ring.index * Memory::kPieceBytes, ring.full());
+      for (std::int32_t range = tile.range_begin(); range < tile.range_end(); ++range) {
+        const bool whole = has_second_half(range, tile.key_end);
+        for (int i = 0; i < kRangePieces; ++i) {
+          if (whole || i % 2 == 0) copy_piece(from);
+          from += Memory::kPieceBytes;
         }
-        from += Memory::kPieceBytes;
-        ring.advance();
       }
     }
   }
 
-  // Rows that there are not are read as the last one.
-  __device__ const float* query_at(const WideItem& item, const RowTile& tile, int row) const {
-    const std::int32_t known = tile.first_row + min(row, tile.num_rows - 1);
-    const std::int32_t head = (task.first_head + item.head) * task.group + known % task.group;
-    return task.args.q +
-           std::int64_t{item.rows.query_begin + known / task.group} * task.args.q_stride +
-           std::int64_t{head} * kDims + min(lane % kRowLanes * 4, kDims - 4);
-  }
-  __device__ int row_of(int load) const {
-    return (load * kQueryWarps + warp - 1) * kRows + lane / kRowLanes;
-  }
-
-  __device__ void load_queries(const WideItem& item, int number) const {
-    constexpr int kAll = (kWideRows + kQueryWarps * kRows - 1) / (kQueryWarps * kRows);
-    const RowTile tile = RowTile::of(task.args, item.rows, item.tile * 2 + number, kWideRows);
-    const int dim = lane % kRowLanes * 4;
+  // Rows that there are not are zero.
+  __device__ void turn_queries(int number, std::int32_t num_rows) const {
+    constexpr int kRowLoads = kDims / 4;
     const float scale = task.args.scale * kLog2E;
     const std::uint32_t queries = shared + Memory::kQueries + number * Memory::kQueryBytes;
-#pragma unroll 1
-    for (int first = 0; first < kAll; first += kLoads) {
-      float4 numbers[kLoads];
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        numbers[i] =
-            *reinterpret_cast<const float4*>(query_at(item, tile, min(row_of(first + i), 63)));
-      }
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const int row = row_of(first + i);
-        if (row >= kWideRows || dim >= kDims) continue;
-        if (row >= tile.num_rows) numbers[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-        store_words(queries + dim / 64 * (kWideRows * 128) + row * 128 +
-                        ((dim % 64 / 8 ^ row % 8) << 4) + dim % 8 * 2,
-                    scaled_queries(make_float2(numbers[i].x, numbers[i].y), scale),
-                    scaled_queries(make_float2(numbers[i].z, numbers[i].w), scale));
-      }
+#pragma unroll 4
+    for (int i = (warp - 1) * 32 + lane; i < kWideRows * kRowLoads; i += kQueryWarps * 32) {
+      const int row = i / kRowLoads;
+      const int dim = i % kRowLoads * 4;
+      float4 numbers = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+      if (row < num_rows) numbers = load_numbers(piece() + i * 16);
+      store_words(queries + dim / 64 * (kWideRows * 128) + row * 128 +
+                      ((dim % 64 / 8 ^ row % 8) << 4) + dim % 8 * 2,
+                  scaled_queries(make_float2(numbers.x, numbers.y), scale),
+                  scaled_queries(make_float2(numbers.z, numbers.w), scale));
     }
   }
 
-  // Has them in the L2 cache by the time that there is room for them.
-  __device__ void prefetch_queries(const WideItem& item) const {
-    const RowTile tile = item.row_tile(task);
-    for (int row = warp - 1; row < tile.num_rows; row += kQueryWarps) {
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(query_at(item, tile, row)));
-    }
-  }
-
-  __device__ void bring_queries() const {
+  __device__ void turn_all() {
     const QueryBarriers<kDims> barriers = {shared};
     WideItem item;
     for (std::int32_t round = 0; WideItem::find(task, round, item); ++round) {
-      prefetch_queries(item);
       for (int number = 0; number < 2; ++number) {
+        // In this order: a barrier tells the phase before from the present one alone, and before
+        // the item's predecessor is done with its keys this one may be further ahead.
         barrier_wait(barriers.empty(number), (round & 1) ^ 1);
-        load_queries(item, number);
+        ring.wait_full();
+        turn_queries(number, tile_of(item, number).num_rows);
         fence_shared_writes();
         __syncwarp();
-        if (lane == 0) paged_arrive(barriers.full(number));
+        if (lane == 0) {
+          paged_arrive(barriers.full(number));
+          // A piece is free when as many have arrived as there are warps that multiply.
+          for (int i = warp - 1; i < 8; i += kQueryWarps) paged_arrive(ring.empty());
+        }
+        ring.advance();
       }
+      const RowTile tile = item.row_tile(task);
+      skip(kRangePieces * tile.ranges() -
+           (has_second_half(tile.range_end() - 1, tile.key_end) ? 0 : 2));
     }
+  }
+  __device__ void skip(std::uint32_t pieces) {
+    const std::uint32_t index = ring.index + pieces;
+    ring.parity ^= index / ring.size & 1U;
+    ring.index = index % ring.size;
   }
 
   __device__ void run() {
     if (warp == 0) {
-      copy_pieces();
+      copy_all();
     } else {
-      bring_queries();
+      turn_all();
     }
   }
 };

@@ -55,6 +55,11 @@ struct SeenRanges {
   __host__ __device__ std::int32_t count() const { return end - begin; }
 };
 
+// Whether some row of a tile sees keys of the second half of a range; else that half is left out.
+__device__ inline bool has_second_half(std::int32_t range, std::int32_t key_end) {
+  return key_end > range * kRangeKeys + kHalfKeys;
+}
+
 // Some sequences and some neighbouring KV heads.
 struct WideTask {
   AttentionArgs args;
