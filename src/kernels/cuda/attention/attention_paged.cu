@@ -6,6 +6,12 @@
 #include "kernels/cuda/attention/attention_paged_wide.h"
 
 namespace quire::cuda {
+namespace {
+
+// Sequences with more rows are worth the turning of their keys and values.
+constexpr std::int32_t kMostRowsUnturned = 128;
+
+}  // namespace
 
 bool paged_attention_applies(const AttentionArgs& args) {
   const KvLayout& layout = args.layout;
@@ -22,7 +28,7 @@ std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int mu
 void paged_attention(const Launch& launch, const AttentionInputs& inputs,
                      const AttentionArgs& args) {
   if (inputs.num_tokens == 0) return;
-  const std::int32_t most_split_rows = wide_attention_applies(args) ? kMostSplitRows : INT32_MAX;
+  const std::int32_t most_split_rows = wide_attention_applies(args) ? kMostRowsUnturned : INT32_MAX;
   split_attention(
       launch, inputs, args,
       SplitPlan::of(inputs, args, most_split_rows, launch.multiprocessors, launch.workspace_bytes));
