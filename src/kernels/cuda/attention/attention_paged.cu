@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cuda/attention/attention_paged.h"
@@ -6,6 +7,9 @@
 
 namespace quire::cuda {
 namespace {
+
+// Sequences with more rows are worth the turning of their keys and values.
+constexpr std::int32_t kMostRowsUnturned = 128;
 
 // Codes of a byte become operands in split_attention() alone.
 bool is_wide(const AttentionArgs& args) {
@@ -22,12 +26,13 @@ bool paged_attention_applies(const AttentionArgs& args) {
 }
 
 std::uint64_t paged_attention_workspace_bytes(const StreamLimits& limits, int multiprocessors) {
-  return split_attention_workspace_bytes(limits, multiprocessors);
+  return std::max(split_attention_workspace_bytes(limits, multiprocessors),
+                  wide_attention_workspace_bytes(limits));
 }
 
 SplitShape paged_split_shape(const AttentionArgs& args, int multiprocessors) {
   const bool is_small = args.layout.dtype != DType::kBF16 && args.layout.head_dim <= 128;
-  return {.max_rows = is_wide(args) ? kMostSplitRows : INT32_MAX,
+  return {.max_rows = is_wide(args) ? kMostRowsUnturned : INT32_MAX,
           .tile_rows = kMostSplitRows,
           .blocks = multiprocessors,
           .small_blocks = multiprocessors * (is_small ? kSmallSplitBlocks : 1)};
@@ -37,8 +42,8 @@ void paged_attention(const Launch& launch, const AttentionInputs& inputs, const 
                      const StagedSplit& split) {
   split_attention(launch, inputs, args, split);
   const std::int32_t group = args.num_heads / args.layout.num_kv_heads;
-  if (is_wide(args) && std::int64_t{inputs.max_queries} * group > kMostSplitRows) {
-    wide_attention(launch, inputs, args, kMostSplitRows);
+  if (is_wide(args) && std::int64_t{inputs.max_queries} * group > kMostRowsUnturned) {
+    wide_attention(launch, inputs, args, kMostRowsUnturned);
   }
 }
 

@@ -66,17 +66,6 @@ struct RingPlace {
   __device__ std::uint32_t full() const { return barriers + index * 8; }
   __device__ std::uint32_t empty() const { return full() + distance; }
   __device__ void wait_full() const { barrier_wait(full(), parity); }
-  // Whether the next one would not wait.
-  __device__ bool is_empty() const {
-    std::uint32_t done = 0;
-    asm volatile(
-        "{.reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; "
-        "selp.u32 %0, 1, 0, p;}"
-        : "=r"(done)
-        : "r"(empty()), "r"(parity ^ 1U)
-        : "memory");
-    return done != 0;
-  }
   // The first time round, buffers are empty.
   __device__ void wait_empty() const { barrier_wait(empty(), parity ^ 1U); }
 };

@@ -86,9 +86,10 @@ struct SplitCopier {
     prefetch_bytes(task.kv.values_of(block, kv_head), bytes);
   }
 
-  __device__ void copy_range(std::int32_t kv_head, BlockId own_block) {
-    const std::int32_t slot = warp * 16 % task.args.layout.block_size;
+  __device__ void copy_range(std::int32_t kv_head, std::int32_t range, BlockId own_block) {
     for (int buffer = 0; buffer < 2 * kRangeBuffers; ++buffer) {
+      const std::int32_t first = range * kRangeKeys + (buffer % kRangeBuffers * 4 + warp) * 16;
+      const std::int32_t slot = first % task.args.layout.block_size;
       const BlockId block = __shfl_sync(~0U, own_block, buffer % kRangeBuffers * 4 + warp);
       const std::uint32_t to = buffers + ring.index * memory.buffer_bytes();
       ring.wait_empty();
@@ -116,9 +117,10 @@ struct SplitCopier {
     while (true) {
       // Ids are fetched a range ahead.
       const std::int32_t kv_head = walk.kv_head;
+      const std::int32_t range = walk.range;
       const bool more = walk.advance(task);
       const BlockId next = more ? block_of(walk) : kNullBlock;
-      copy_range(kv_head, block);
+      copy_range(kv_head, range, block);
       if (!more) break;
       block = next;
     }

@@ -152,8 +152,9 @@ class CudaAttention : public CudaOps {
     for (std::size_t i = 0; i < first.size(); ++i) {
       ASSERT_NEAR(first[i], expected[i], tolerance) << "number " << i;
     }
-    std::vector<Setting> settings = {
-        {16, 1000, false}, {16, 97, true}, {32, 61, true}, {16, 1, true}};
+    // Also as where few queries have a kernel of their own.
+    std::vector<Setting> settings = {{16, 1000, false}, {16, 97, true}, {16, 9, true},
+                                     {32, 61, true},    {48, 83, true}, {16, 1, true}};
     if (all_blocks) settings.insert(settings.end(), {{1, 300, true}, {24, 29, false}});
     for (const Setting& setting : settings) {
       const Floats other = attend(gpu, layer, lengths, setting);
@@ -204,6 +205,17 @@ TEST_F(CudaAttention, OfBfloat16) {
         kRounded, false);
   check({.heads = 2, .kv_heads = 1, .head_dim = 256, .soft_cap = 20.0F, .alibi = true}, {70, 20},
         kRounded, false);
+}
+
+// Some ranges of keys, half of which nobody sees.
+TEST_F(CudaAttention, OfPrompts) {
+  check({.heads = 8, .kv_heads = 2, .head_dim = 128}, {700, 130}, kRounded, false);
+  check({.heads = 4, .kv_heads = 1, .head_dim = 64, .soft_cap = 20.0F}, {530, 300}, kRounded,
+        false);
+  check({.heads = 6, .kv_heads = 3, .head_dim = 96, .window = 200, .sinks = true}, {600}, kRounded,
+        false);
+  check({.heads = 4, .kv_heads = 2, .head_dim = 80, .chunk = 256, .soft_cap = 30.0F, .alibi = true},
+        {520, 140}, kRounded, false);
 }
 
 TEST_F(CudaAttention, OfHeadsOfAnySize) {
