@@ -103,16 +103,17 @@ class FewConsumer {
       }
       for (; group < chunk.groups; group += kSpanGroups) {
         SpanSums sums;
-        sum_span(chunk, group, min(kSpanGroups, chunk.groups - group), sums);
+        const std::int32_t offset = place_of(group);
+        sum_span(chunk, group - offset, offset, min(kSpanGroups, chunk.groups - group), sums);
         receive_once();
-        add_span(chunk, group, sums);
+        add_span(chunk, group - offset, offset, sums);
       }
     }
   }
 
-  // Of layouts whose rows have one scale: after the last chunk.
+  // Of layouts whose rows have one scale, or a divisor: after the last chunk.
   __device__ void end_panel() {
-    if constexpr (kForm.span_groups == 0 && !kForm.is_dense()) {
+    if constexpr (kForm.ends_with_factor()) {
 #pragma unroll
       for (TileSums& total : totals_) {
 #pragma unroll
@@ -124,25 +125,30 @@ class FewConsumer {
  private:
   static constexpr int kTerms = fragment_terms(kCodes);
   static constexpr int kHalves = kForm.has_halves ? 2 : 1;
+  static constexpr int kSums = kForm.num_sums();
   static constexpr int kSpanGroups = static_cast<int>(kForm.span_groups);
 
-  // Of a span, or of the halves of a group.
+  // Of a span, or of the halves of a group; the second ones may be of codes of minima.
   struct SpanSums {
-    TileSums halves[kHalves][kTiles];
+    TileSums of[kSums][kTiles];
   };
 
   __device__ static const std::uint8_t* block_of(const FewChunk& chunk, std::int32_t group) {
     constexpr FragmentForm form = fragment_form(kLayout);
     return chunk.weights + (form.block_offset(group) - form.header_bytes);
   }
-  __device__ static const std::uint8_t* group_of(const FewChunk& chunk, std::int32_t group) {
-    constexpr FragmentForm form = fragment_form(kLayout);
-    return chunk.weights + (form.group_offset(group) - form.header_bytes);
+  // From a block to that of a group so many groups behind its first.
+  __device__ static int block_offset_of(std::int32_t groups) {
+    return groups / static_cast<int>(kForm.block_groups) * static_cast<int>(kForm.block_bytes);
+  }
+  // Of a group in its block.
+  __device__ static int place_of(std::int32_t group) {
+    return group % static_cast<int>(kForm.block_groups);
   }
 
   // What a lane needs to multiply a group.
   struct Group {
-    GroupWords<kCodes> words;
+    LaneWords<kLayout> words;
     uint4 x[kTiles];
   };
 
@@ -154,29 +160,27 @@ class FewConsumer {
     }
   }
 
+  // Adds to one sum or to two; with `begins`, these are new.
   __device__ void multiply_group(const Group& group, const ZeroPairs& zeros, bool begins,
-                                 TileSums (&sums)[kTiles], TileSums (&second_half)[kTiles]) const {
+                                 TileSums (&first)[kTiles], TileSums (&second)[kTiles]) const {
     GroupFragments<kCodes> a;
-    expand_group<kLayout>(group.words, zeros, lane_, a);
+    expand_lane_words<kLayout>(group.words, zeros, lane_, a);
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const uint4 x = group.x[i];
-      if (begins) {
-        multiply(sums[i], a[0], x.x, x.y);
-      } else {
-        multiply_add(sums[i], a[0], x.x, x.y);
-      }
-      if constexpr (kTerms == 2) multiply_add(sums[i], a[1], x.x, x.y);
-    }
+    for (int index = 0; index < 2 * kTerms; ++index) {
+      const bool is_second = sum_of_fragment<kLayout>(index) == 1;
+      const bool is_new = begins && index < kSums;
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const uint4 x = group.x[i];
-      if constexpr (kForm.has_halves) {
-        multiply(second_half[i], a[1], x.z, x.w);
-      } else {
-        multiply_add(sums[i], a[kTerms], x.z, x.w);
+      for (int i = 0; i < kTiles; ++i) {
+        const uint4 x = group.x[i];
+        TileSums& sums = is_second ? second[i] : first[i];
+        const std::uint32_t b0 = index < kTerms ? x.x : x.z;
+        const std::uint32_t b1 = index < kTerms ? x.y : x.w;
+        if (is_new) {
+          multiply(sums, a[index], b0, b1);
+        } else {
+          multiply_add(sums, a[index], b0, b1);
+        }
       }
-      if constexpr (kTerms == 2) multiply_add(sums[i], a[3], x.z, x.w);
     }
   }
 
@@ -188,7 +192,7 @@ class FewConsumer {
       whole = min(whole, inputs_ / static_cast<int>(kGroupInputs) - chunk.first_group);
     }
     const auto load = [&](std::int32_t group, Group& to) {
-      to.words.load(group_of(chunk, group), lane_);
+      load_group<kLayout>(block_of(chunk, group), place_of(group), lane_, to.words);
       load_rows(chunk, group, to);
     };
     Group groups[2];
@@ -206,42 +210,49 @@ class FewConsumer {
       const int left = inputs_ - (chunk.first_group + whole) * static_cast<int>(kGroupInputs);
       // Of bfloat16 a line has two inputs.
       const int bytes = (kCodes == CodeForm::kBf16 ? (left + 1) / 2 * 2 : left) * 32;
-      groups[0].words.load_front(group_of(chunk, whole), bytes, lane_);
+      groups[0].words.load_front(block_of(chunk, whole), bytes, lane_);
       load_rows(chunk, whole, groups[0]);
       multiply_group(groups[0], header_.zeros, false, totals_, totals_);
     }
   }
 
-  __device__ void sum_span(const FewChunk& chunk, std::int32_t group, int count,
-                           SpanSums& sums) const {
+  // Of `count` groups from group `offset` on behind group `group`, with which a block begins.
+  __device__ void sum_span(const FewChunk& chunk, std::int32_t group, std::int32_t offset,
+                           std::int32_t count, SpanSums& sums) const {
+    const std::uint8_t* const block = block_of(chunk, group) + block_offset_of(offset);
     ZeroPairs zeros;
-    if constexpr (kForm.has_zeros) zeros = load_zeros<kLayout>(block_of(chunk, group), lane_);
+    if constexpr (kForm.has_zeros) zeros = load_zeros<kLayout>(block, lane_);
 #pragma unroll
     for (int i = 0; i < kSpanGroups; ++i) {
       if (i >= count) break;
       Group own;
-      own.words.load(group_of(chunk, group + i), lane_);
-      load_rows(chunk, group + i, own);
-      multiply_group(own, zeros, i == 0, sums.halves[0], sums.halves[kHalves - 1]);
+      load_group<kLayout>(block, place_of(offset) + i, lane_, own.words);
+      load_rows(chunk, group + offset + i, own);
+      multiply_group(own, zeros, i == 0, sums.of[0], sums.of[kSums - 1]);
     }
   }
 
-  __device__ void add_span(const FewChunk& chunk, std::int32_t group, const SpanSums& sums) {
+  __device__ void add_span(const FewChunk& chunk, std::int32_t group, std::int32_t offset,
+                           const SpanSums& sums) {
+    const std::uint8_t* const block = block_of(chunk, group) + block_offset_of(offset);
+    const std::int32_t first = group + offset;  // of the span
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
-      const SpanScales span =
-          load_span_scales<kLayout>(header_, block_of(chunk, group), group_of(chunk, group),
-                                    chunk.first_group + group, half, lane_);
+      const SpanScales span = load_span_scales<kLayout>(header_, block, place_of(offset),
+                                                        chunk.first_group + first, half, lane_);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
         TileSums& total = totals_[tile];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          total.of[i] = fmaf(span.scale[i / 2], sums.halves[half][tile].of[i], total.of[i]);
+          total.of[i] = fmaf(span.scale[i / 2], sums.of[half][tile].of[i], total.of[i]);
+          if constexpr (kForm.has_minimum_codes()) {
+            total.of[i] = fmaf(span.minimum[i / 2], sums.of[1][tile].of[i], total.of[i]);
+          }
         }
         if constexpr (kForm.has_minimum) {
           const float2 inputs = *reinterpret_cast<const float2*>(
-              chunk.sums + group / kSpanGroups * sum_stride_ + sum_places_[tile]);
+              chunk.sums + first / kSpanGroups * sum_stride_ + sum_places_[tile]);
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
             total.of[i] = fmaf(span.minimum[i / 2], i % 2 == 0 ? inputs.x : inputs.y, total.of[i]);
@@ -254,20 +265,20 @@ class FewConsumer {
   template <typename Receive>
   __device__ void add_unit(const FewChunk& chunk, std::int32_t group, const Receive& receive) {
     constexpr int kUnitSpans = kUnitGroups / kSpanGroups;
-    constexpr int kAtOnce = few_sums_at_once(kTiles) / kHalves < kUnitSpans
-                                ? few_sums_at_once(kTiles) / kHalves
+    constexpr int kAtOnce = few_sums_at_once(kTiles) / kSums < kUnitSpans
+                                ? few_sums_at_once(kTiles) / kSums
                                 : kUnitSpans;
 #pragma unroll
     for (int first = 0; first < kUnitSpans; first += kAtOnce) {
       SpanSums sums[kAtOnce];
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        sum_span(chunk, group + (first + i) * kSpanGroups, kSpanGroups, sums[i]);
+        sum_span(chunk, group, (first + i) * kSpanGroups, kSpanGroups, sums[i]);
       }
       receive();
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
-        add_span(chunk, group + (first + i) * kSpanGroups, sums[i]);
+        add_span(chunk, group, (first + i) * kSpanGroups, sums[i]);
       }
     }
   }

@@ -54,11 +54,8 @@ class FewPanel {
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if constexpr (kHasSpans) {
-        total[i] = total_[i];
-      } else {
-        total[i] = kForm.is_dense() ? sums_[0][i] : header_.factor[i / 2] * sums_[0][i];
-      }
+      total[i] = kHasSpans ? total_[i] : sums_[0][i];
+      if constexpr (kForm.ends_with_factor()) total[i] *= header_.factor[i / 2];
     }
   }
 
@@ -98,51 +95,63 @@ class FewPanel {
   // Groups i to i + kAtOnce - 1 of a chunk whose first is `first`. kWhole: the panel has them all.
   template <bool kWhole>
   __device__ void multiply_groups(const std::uint8_t* chunk, int first, int i, const Inputs& x) {
+    constexpr int kBlockGroups = Form::kBlockGroups;
+    const std::uint8_t* const first_block = chunk + i / kBlockGroups * Form::kBlockBytes;
+    const int first_place = i % kBlockGroups;  // of a block that has all of them
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j) {
       const int group = first + i + j;
       if (!kWhole && group * 32 >= inputs_) break;
-      const std::uint8_t* const block = chunk + (i + j) / Form::kBlockGroups * Form::kBlockBytes;
-      const std::uint8_t* const codes =
-          block + kForm.block_header_bytes + (i + j) % Form::kBlockGroups * kForm.group_bytes;
+      const bool is_one_block = kBlockGroups >= kAtOnce;
+      const std::uint8_t* const block =
+          first_block + (is_one_block ? 0 : j / kBlockGroups * Form::kBlockBytes);
+      const int place = is_one_block ? first_place + j : j % kBlockGroups;
       GroupFragments<kForm.codes> a;
-      load_fragments<kWhole>(block, codes, group, a);
+      load_fragments<kWhole>(block, place, group, a);
       const std::uint32_t b[4] = {x.x[j].x, x.x[j].y, x.x[j].z, x.x[j].w};
 #pragma unroll
       for (int step = 0; step < 2 * kTerms; ++step) {
         const int half = step / kTerms;
-        multiply_add(sums_[kForm.has_halves ? half : 0], a[step], b[2 * half], b[2 * half + 1]);
+        multiply_add(sums_[sum_of_fragment<kLayout>(step)], a[step], b[2 * half], b[2 * half + 1]);
       }
       if constexpr (kHasSpans) {
         const bool is_last = !kWhole && group * 32 + 32 >= inputs_;
-        if ((i + j + 1) % kSpanGroups == 0 || is_last) add_span(block, codes, group, x, j);
+        if ((i + j + 1) % kSpanGroups == 0 || is_last) add_span(block, place, group, x, j);
       }
     }
   }
 
   template <bool kWhole>
-  __device__ void load_fragments(const std::uint8_t* block, const std::uint8_t* codes, int group,
+  __device__ void load_fragments(const std::uint8_t* block, int place, int group,
                                  GroupFragments<kForm.codes>& a) const {
-    GroupWords<kForm.codes> words;
-    if (kWhole || !kForm.is_dense() || group * 32 + 32 <= inputs_) {
-      words.load(codes, lane_);
+    LaneWords<kLayout> words;
+    if constexpr (kForm.is_dense()) {
+      if (!kWhole && group * 32 + 32 > inputs_) {
+        words.load_front(block, static_cast<int>(panel_bytes_ - group * kForm.group_bytes), lane_);
+      } else {
+        load_group<kLayout>(block, place, lane_, words);
+      }
     } else {
-      words.load_front(codes, static_cast<int>(panel_bytes_ - group * kForm.group_bytes), lane_);
+      load_group<kLayout>(block, place, lane_, words);
     }
     ZeroPairs zeros = header_.zeros;
     if constexpr (kForm.has_zeros && kHasSpans) zeros = load_zeros<kLayout>(block, lane_);
-    expand_group<kLayout>(words, zeros, lane_, a);
+    expand_lane_words<kLayout>(words, zeros, lane_, a);
   }
 
-  __device__ void add_span(const std::uint8_t* block, const std::uint8_t* codes, int group,
-                           const Inputs& x, int j) {
+  __device__ void add_span(const std::uint8_t* block, int place, int group, const Inputs& x,
+                           int j) {
 #pragma unroll
     for (int half = 0; half < (kForm.has_halves ? 2 : 1); ++half) {
-      const SpanScales span = load_span_scales<kLayout>(header_, block, codes, group, half, lane_);
+      const SpanScales span = load_span_scales<kLayout>(header_, block, place, group, half, lane_);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         total_[i] = fmaf(span.scale[i / 2], sums_[half][i], total_[i]);
         sums_[half][i] = 0.0F;
+        if constexpr (kForm.has_minimum_codes()) {
+          total_[i] = fmaf(span.minimum[i / 2], sums_[1][i], total_[i]);
+          sums_[1][i] = 0.0F;
+        }
         if constexpr (kForm.has_minimum) {
           total_[i] = fmaf(span.minimum[i / 2], input_sum(x, j, i % 2), total_[i]);
         }
@@ -172,7 +181,7 @@ class FewPanel {
   PanelHeader header_;
   Inputs next_;
   float total_[4] = {};
-  float sums_[kForm.has_halves ? 2 : 1][4] = {};
+  float sums_[kForm.num_sums()][4] = {};
 };
 
 }  // namespace quire::cuda

@@ -105,7 +105,7 @@ GroupedLauncher<Args> grouped_launcher(WeightLayout layout,
 template <typename Family, typename Args>
 void launch_grouped(const Launch& launch, WeightLayout layout, const Args& args) {
   constexpr auto kLayouts =
-      std::make_integer_sequence<int, static_cast<int>(WeightLayout::kInt8Halves)>();
+      std::make_integer_sequence<int, kNumWeightLayouts>();
   grouped_launcher<Family, Args>(layout, kLayouts)(launch, args);
 }
 

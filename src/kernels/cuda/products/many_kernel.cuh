@@ -57,6 +57,8 @@ class ManyConsumer {
   static constexpr int kTerms = fragment_terms(kForm.codes);
   static constexpr bool kHasSpans = kForm.span_groups != 0;
   static constexpr bool kHasHalves = kForm.has_halves;
+  static constexpr bool kHasMinimumCodes = kForm.has_minimum_codes();
+  static constexpr int kSpanSums = kHasMinimumCodes ? 2 : 1;  // at the same time
   static constexpr int kSums = Tile::kRows / 2;  // of a thread
   // Groups whose fragments are made at once, and multiplied in one step; halves have steps of their
   // own.
@@ -102,7 +104,7 @@ class ManyConsumer {
     keep(fragments_[0]);
     keep(fragments_[1]);
     release();
-    if constexpr (!kHasSpans && !kForm.is_dense()) {
+    if constexpr (kForm.ends_with_factor()) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) totals_[i] *= header_.factor[i / 2 % 2];
     }
@@ -144,9 +146,6 @@ class ManyConsumer {
     return buffers_.weights(stage) + warp_ * Tile::kPanelBytes +
            group / Tile::kBlockGroups * kForm.block_bytes;
   }
-  __device__ static std::int64_t offset_in_block(int group) {
-    return kForm.block_header_bytes + group % Tile::kBlockGroups * kForm.group_bytes;
-  }
 
   // What the fragments of a load are made of, from group `group` on of the chunk in a stage, which
   // begins with the panel's group `first`.
@@ -154,14 +153,15 @@ class ManyConsumer {
 #pragma unroll
     for (int i = 0; i < kLoadGroups; ++i) {
       const std::uint8_t* block = block_of(stage, group + i);
-      const std::uint8_t* codes = block + offset_in_block(group + i);
-      // What stands in shared memory behind a panel's end is of other chunks.
-      if (kForm.is_dense() && (first + group + i + 1) * 32 > args_.inputs) {
-        const std::int64_t begin = std::int64_t{first + group + i} * kForm.group_bytes;
-        words_[i].load_front(codes, static_cast<int>(args_.panel_bytes - begin), lane_);
-      } else {
-        words_[i].load(codes, lane_);
+      if constexpr (kForm.is_dense()) {
+        // What stands in shared memory behind a panel's end is of other chunks.
+        if ((first + group + i + 1) * 32 > args_.inputs) {
+          const std::int64_t begin = std::int64_t{first + group + i} * kForm.group_bytes;
+          words_[i].load_front(block, static_cast<int>(args_.panel_bytes - begin), lane_);
+          continue;
+        }
       }
+      load_group<kLayout>(block, (group + i) % Tile::kBlockGroups, lane_, words_[i]);
       if constexpr (kForm.has_zeros && kHasSpans) zeros_[i] = load_zeros<kLayout>(block, lane_);
     }
   }
@@ -171,7 +171,7 @@ class ManyConsumer {
 #pragma unroll
     for (int i = 0; i < kLoadGroups; ++i) {
       const ZeroPairs zeros = kHasSpans ? zeros_[i] : header_.zeros;
-      expand_group<kLayout>(words_[i], zeros, lane_, fragments[i]);
+      expand_lane_words<kLayout>(words_[i], zeros, lane_, fragments[i]);
       if (kLoadGroups > 1 && !kForm.is_dense() && (first + i) * 32 >= args_.inputs) {
         for (auto& fragment : fragments[i]) {
           for (std::uint32_t& pair : fragment) pair = 0;
@@ -199,8 +199,10 @@ class ManyConsumer {
 #pragma unroll
       for (int j = 0; j < 2 * kTerms; ++j) {
         if (kHasHalves && j != step.half) continue;
-        const bool adds = !step.begins_span() || i > 0 || (j > 0 && !kHasHalves);
-        WgmmaBf16<Tile::kRows>::multiply(sums(), fragments[i][j], of_group + j / kTerms * 2, adds);
+        const bool adds = !step.begins_span() || i > 0 || (j >= kSpanSums && !kHasHalves);
+        const bool is_minimum = kHasMinimumCodes && sum_of_fragment<kLayout>(j) == 1;
+        WgmmaBf16<Tile::kRows>::multiply(is_minimum ? minimum_sums() : sums(), fragments[i][j],
+                                         of_group + j / kTerms * 2, adds);
       }
     }
     wgmma_commit();
@@ -211,7 +213,7 @@ class ManyConsumer {
   __device__ void add_span(Step step, std::int32_t first, int last, const FragmentSet& fragments) {
     const std::uint8_t* block = block_of(at_.stage, last);
     const SpanScales scales = load_span_scales<kLayout>(
-        header_, block, block + offset_in_block(last), first + last, step.half, lane_);
+        header_, block, last % Tile::kBlockGroups, first + last, step.half, lane_);
     const std::uint8_t* inputs =
         buffers_.sums(at_.stage) +
         (step.group / Tile::kSpanGroups * Tile::kRows + lane_ % 4 * 2) * sizeof(float);
@@ -225,6 +227,9 @@ class ManyConsumer {
       for (int r = 0; r < 4; ++r) {
         float& total = totals_[4 * j + r];
         total = fmaf(scales.scale[r / 2], sums()[4 * j + r], total);
+        if constexpr (kHasMinimumCodes) {
+          total = fmaf(scales.minimum[r / 2], minimum_sums()[4 * j + r], total);
+        }
         if constexpr (kForm.has_minimum) {
           total = fmaf(scales.minimum[r / 2], r % 2 == 0 ? of_rows.x : of_rows.y, total);
         }
@@ -289,6 +294,13 @@ class ManyConsumer {
       return totals_;
     }
   }
+  __device__ float (&minimum_sums())[kSums] {
+    if constexpr (kHasMinimumCodes) {
+      return minimum_sums_;
+    } else {
+      return sums();
+    }
+  }
 
   const ManyMaps& maps_;
   const ManyArgs& args_;
@@ -299,11 +311,12 @@ class ManyConsumer {
   RingPlace<Tile::kStages> at_;
   std::uint32_t last_stage_ = 0;
   std::int32_t never_;  // zero (keep_fragment())
-  GroupWords<kForm.codes> words_[kLoadGroups];
+  LaneWords<kLayout> words_[kLoadGroups];
   ZeroPairs zeros_[kLoadGroups];
   FragmentSet fragments_[2] = {};
   float totals_[kSums];
   float sums_[kHasSpans ? kSums : 1];  // of a span
+  float minimum_sums_[kHasMinimumCodes ? kSums : 1];
 };
 
 template <typename Tile>
