@@ -143,7 +143,7 @@ struct BlockCodes<WeightLayout::kBlocksIQ4_NL> {
   using Words = NibbleWords;
   template <int kAlignment>
   __device__ static Words load(const std::uint8_t* block, int /*group*/, int t) {
-    return {load_word<kAlignment == 4 ? 2 : 4>(block + 2 + 4 * t)};
+    return {load_word < kAlignment == 4 ? 2 : 4 > (block + 2 + 4 * t)};
   }
   __device__ static BlockQuads expand(const Words& words, int /*t*/) {
     return words.look_up<NibbleTable::kIQ4>();
@@ -198,6 +198,7 @@ struct BlockCodes<WeightLayout::kBlocksMXFP4> {
 // Of 16 weights byte i has weight i in its low nibble and weight i + 8 in the high one.
 template <>
 struct BlockCodes<WeightLayout::kBlocksNVFP4> {
+  static constexpr std::uint32_t kOnes = 0x3838U;
   struct Words {
     std::uint32_t of_halves[2];
     std::uint32_t factors;  // e4m3 of both halves
@@ -215,13 +216,16 @@ struct BlockCodes<WeightLayout::kBlocksNVFP4> {
     BlockQuads quads = NibbleWords{first | second << 4}.look_up<NibbleTable::kE2M1>();
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const std::uint32_t bits = words.factors >> (8 * half) & 0xFFU;
-      // Not a number: zero, as the reference has it. Signs are not looked at.
-      const std::uint32_t magnitude = bits == 0x7FU ? 0U : bits & 0x7FU;
-      const std::uint32_t factor = multiply_pairs(magnitude * 0x00100010U, 0x7B807B80U);
+      const std::uint32_t factor = factor_of(words, half);
       for (std::uint32_t& pair : quads.codes[half]) pair = multiply_pairs(pair, factor);
     }
     return quads;
+  }
+  __device__ static std::uint32_t factor_of(const Words& words, int half) {
+    const std::uint32_t bits = words.factors >> (8 * half) & 0xFFU;
+    // Not a number: zero, as the reference has it. Signs are not looked at.
+    const std::uint32_t magnitude = bits == 0x7FU ? 0U : bits & 0x7FU;
+    return multiply_pairs(magnitude * 0x00100010U, 0x7B807B80U);
   }
   __device__ static BlockScale scale(const std::uint8_t* /*block*/, int /*group*/, int /*half*/) {
     return {};

@@ -1,5 +1,5 @@
-// What decoders of compact blocks (block_codes.cuh) have in common: loads from where blocks lie, and
-// how bytes become pairs of bfloat16 numbers.
+// What decoders of compact blocks (block_codes.cuh) have in common: loads from where blocks lie,
+// and how bytes become pairs of bfloat16 numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace quire::cuda {
 
 // Of a quad of inputs from each half of a group, as expand_group() wants them: codes[half] are the
-// pairs of inputs 0 and 2, and of 1 and 3. minima[half]: of layouts with codes of minima, the half's
-// twice.
+// pairs of inputs 0 and 2, and of 1 and 3. minima[half]: of layouts with codes of minima, the
+// half's twice.
 struct BlockQuads {
   std::uint32_t codes[2][2];
   std::uint32_t minima[2];
@@ -54,7 +54,8 @@ __device__ inline std::uint32_t pair_over_128(std::uint32_t word, std::uint32_t 
   return (word & mask) | kPairOf128;
 }
 
-// Byte `i` of a word, at most 127, twice, less `zero` (a pair of 128 and what is subtracted besides).
+// Byte `i` of a word, at most 127, twice, less `zero` (a pair of 128 and what is subtracted
+// besides).
 __device__ inline std::uint32_t pair_of_byte(std::uint32_t bytes, int i, std::uint32_t zero) {
   const auto places = static_cast<std::uint32_t>(i);
   return subtract_pairs(__byte_perm(bytes, 0x43434343U, 0x4040U | places | places << 8), zero);

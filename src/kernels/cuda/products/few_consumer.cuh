@@ -192,7 +192,7 @@ class FewConsumer {
       whole = min(whole, inputs_ / static_cast<int>(kGroupInputs) - chunk.first_group);
     }
     const auto load = [&](std::int32_t group, Group& to) {
-      load_group<kLayout>(block_of(chunk, group), place_of(group), lane_, to.words);
+      load_lane_words<kLayout>(block_of(chunk, group), place_of(group), lane_, to.words);
       load_rows(chunk, group, to);
     };
     Group groups[2];
@@ -226,7 +226,7 @@ class FewConsumer {
     for (int i = 0; i < kSpanGroups; ++i) {
       if (i >= count) break;
       Group own;
-      load_group<kLayout>(block, place_of(offset) + i, lane_, own.words);
+      load_lane_words<kLayout>(block, place_of(offset) + i, lane_, own.words);
       load_rows(chunk, group + offset + i, own);
       multiply_group(own, zeros, i == 0, sums.of[0], sums.of[kSums - 1]);
     }

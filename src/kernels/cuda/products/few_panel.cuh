@@ -129,10 +129,10 @@ class FewPanel {
       if (!kWhole && group * 32 + 32 > inputs_) {
         words.load_front(block, static_cast<int>(panel_bytes_ - group * kForm.group_bytes), lane_);
       } else {
-        load_group<kLayout>(block, place, lane_, words);
+        load_lane_words<kLayout>(block, place, lane_, words);
       }
     } else {
-      load_group<kLayout>(block, place, lane_, words);
+      load_lane_words<kLayout>(block, place, lane_, words);
     }
     ZeroPairs zeros = header_.zeros;
     if constexpr (kForm.has_zeros && kHasSpans) zeros = load_zeros<kLayout>(block, lane_);

@@ -2,7 +2,8 @@
 // that follow from group_layout.h and codebook_panel.h.
 //
 // All layouts are seen as a header, then blocks of some groups of 32 inputs; dense ones as blocks
-// of one group. Compact blocks have their groups in no order of bytes, and group_bytes is the mean. The order of the sums of one output is this, for any number of rows:
+// of one group. Compact blocks have their groups in no order of bytes, and group_bytes is the mean.
+// The order of the sums of one output is this, for any number of rows:
 //
 //   span_groups == 0   One sum of all inputs, 16 at a time. Dense weights: it is the result. Others
 //                      (scales of a whole row): it is multiplied by the scale at last.
@@ -118,16 +119,16 @@ struct FragmentForm {
 [[gnu::always_inline]] constexpr FragmentForm block_fragments_form(WeightLayout layout) {
   const std::int64_t bytes = panel_block_bytes(layout);
   const BlockShape shape = block_shape(layout);
-  FragmentForm form = {.codes = layout == WeightLayout::kBlocksQ2_K ? CodeForm::kBlocksAndMinima
-                                                                    : CodeForm::kBlocks,
-                       .header_bytes = has_divisors(layout) ? 4 * kPanelOutputs : 0,
-                       .block_groups = shape.groups,
-                       .group_bytes = bytes / shape.groups,
-                       .block_bytes = bytes,
-                       .span_groups = 1,
-                       .has_halves = has_half_spans(layout),
-                       .has_minimum = is_hqq_blocks(layout),
-                       .has_divisors = has_divisors(layout)};
+  FragmentForm form = {
+      .codes = layout == WeightLayout::kBlocksQ2_K ? CodeForm::kBlocksAndMinima : CodeForm::kBlocks,
+      .header_bytes = has_divisors(layout) ? 4 * kPanelOutputs : 0,
+      .block_groups = shape.groups,
+      .group_bytes = bytes / shape.groups,
+      .block_bytes = bytes,
+      .span_groups = 1,
+      .has_halves = has_half_spans(layout),
+      .has_minimum = is_hqq_blocks(layout),
+      .has_divisors = has_divisors(layout)};
   if (has_long_spans(layout)) {  // as if as many blocks were one
     form.block_bytes *= kLongSpanGroups / shape.groups;
     form.block_groups = form.span_groups = kLongSpanGroups;

@@ -81,9 +81,8 @@ struct BlockCodes<WeightLayout::kBlocksIQ2_XXS> : SignedGridCodes {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int octet = 2 * half + t / 2;
-      words.of_halves[half] =
-          quad_of_grid(kDeviceIq2XxsGrid, block[2 + 8 * group + octet], t % 2) |
-          signs_of_seven(signs >> (7 * octet) & 127U, t % 2);
+      words.of_halves[half] = quad_of_grid(kDeviceIq2XxsGrid, block[2 + 8 * group + octet], t % 2) |
+                              signs_of_seven(signs >> (7 * octet) & 127U, t % 2);
     }
     return words;
   }
@@ -100,8 +99,8 @@ struct BlockCodes<WeightLayout::kBlocksIQ2_XS> : SignedGridCodes {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const std::uint32_t bits = half_bits_at(block + 2 + 8 * group + 2 * (2 * half + t / 2));
-      words.of_halves[half] = quad_of_grid(kDeviceIq2XsGrid, bits & 511U, t % 2) |
-                              signs_of_seven(bits >> 9, t % 2);
+      words.of_halves[half] =
+          quad_of_grid(kDeviceIq2XsGrid, bits & 511U, t % 2) | signs_of_seven(bits >> 9, t % 2);
     }
     return words;
   }
@@ -144,9 +143,8 @@ struct BlockCodes<WeightLayout::kBlocksIQ3_XXS> : SignedGridCodes {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int octet = 2 * half + t / 2;
-      words.of_halves[half] =
-          kDeviceIq3XxsGrid.entries[block[2 + 8 * group + 4 * half + t]] |
-          signs_of_seven(signs >> (7 * octet) & 127U, t % 2);
+      words.of_halves[half] = kDeviceIq3XxsGrid.entries[block[2 + 8 * group + 4 * half + t]] |
+                              signs_of_seven(signs >> (7 * octet) & 127U, t % 2);
     }
     return words;
   }
@@ -166,8 +164,7 @@ struct BlockCodes<WeightLayout::kBlocksIQ3_S> : SignedGridCodes {
       const int quad = 4 * half + t;
       const std::uint32_t index = grid_index(block[2 + 8 * group + quad], high >> quad & 1U);
       const std::uint32_t signs = block[74 + 4 * group + quad / 2];
-      words.of_halves[half] =
-          kDeviceIq3SGrid.entries[index] | spread_signs(signs >> (t % 2 * 4));
+      words.of_halves[half] = kDeviceIq3SGrid.entries[index] | spread_signs(signs >> (t % 2 * 4));
     }
     return words;
   }
@@ -184,8 +181,7 @@ struct EighthWords {
   // `bits`: the lowest three are above those of an index, the fourth says that an eighth is
   // subtracted.
   __device__ void set(int half, std::uint32_t low, std::uint32_t bits, int second) {
-    const std::uint32_t levels =
-        quad_of_grid(kDeviceIq1Grid, grid_index(low, bits & 7U), second);
+    const std::uint32_t levels = quad_of_grid(kDeviceIq1Grid, grid_index(low, bits & 7U), second);
     of_halves[half] = levels + ((bits & 8U) != 0 ? 0U : 0x02020202U);
   }
   __device__ BlockQuads quads() const {
@@ -216,8 +212,8 @@ struct BlockCodes<WeightLayout::kBlocksIQ1_S> {
     for (int half = 0; half < 2; ++half) {
       const int octet = 2 * half + t / 2;
       words.factors[half] = bits >> 12 & 7U;
-      words.set(half, block[2 + 4 * group + octet],
-                (bits >> (3 * octet) & 7U) | (bits >> 12 & 8U), t % 2);
+      words.set(half, block[2 + 4 * group + octet], (bits >> (3 * octet) & 7U) | (bits >> 12 & 8U),
+                t % 2);
     }
     return words;
   }
@@ -247,8 +243,8 @@ struct BlockCodes<WeightLayout::kBlocksIQ1_M> {
   __device__ static BlockScale scale(const std::uint8_t* block, int /*group*/, int /*half*/) {
     const std::uint32_t low = load_word<4>(block + 48);
     const std::uint32_t high = load_word<4>(block + 52);
-    const std::uint32_t bits = (low >> 12 & 0xFU) | (low >> 24 & 0xF0U) | (high >> 4 & 0xF00U) |
-                               (high >> 16 & 0xF000U);
+    const std::uint32_t bits =
+        (low >> 12 & 0xFU) | (low >> 24 & 0xF0U) | (high >> 4 & 0xF00U) | (high >> 16 & 0xF000U);
     return {0.125F * __half2float(__ushort_as_half(static_cast<std::uint16_t>(bits)))};
   }
 };

@@ -104,16 +104,17 @@ GroupedLauncher<Args> grouped_launcher(WeightLayout layout,
 
 template <typename Family, typename Args>
 void launch_grouped(const Launch& launch, WeightLayout layout, const Args& args) {
-  constexpr auto kLayouts =
-      std::make_integer_sequence<int, kNumWeightLayouts>();
+  constexpr auto kLayouts = std::make_integer_sequence<int, kNumWeightLayouts>();
   grouped_launcher<Family, Args>(layout, kLayouts)(launch, args);
 }
 
 // Of kFewTileRows rows and of kWideTileRows.
 void launch_grouped_few(const Launch& launch, WeightLayout layout, const GroupedKernelArgs& args);
 void launch_grouped_wide(const Launch& launch, WeightLayout layout, const GroupedKernelArgs& args);
-// Of layouts with zero points.
+// Of layouts with zero points, and of compact ones.
 void launch_grouped_wide_zeros(const Launch& launch, WeightLayout layout,
                                const GroupedKernelArgs& args);
+void launch_grouped_wide_blocks(const Launch& launch, WeightLayout layout,
+                                const GroupedKernelArgs& args);
 
 }  // namespace quire::cuda

@@ -51,8 +51,8 @@ using LaneWords = std::conditional_t<is_blocks(kLayout), BlockWords<kLayout>,
                                      GroupWords<fragment_form(kLayout).codes>>;
 
 template <WeightLayout kLayout>
-__device__ void load_group(const std::uint8_t* block, int place, int lane,
-                           LaneWords<kLayout>& words) {
+__device__ void load_lane_words(const std::uint8_t* block, int place, int lane,
+                                LaneWords<kLayout>& words) {
   constexpr FragmentForm kForm = fragment_form(kLayout);
   if constexpr (is_blocks(kLayout)) {
     words.load(block, place, lane);
@@ -64,7 +64,7 @@ __device__ void load_group(const std::uint8_t* block, int place, int lane,
 // The fragments of a group in the order in which they are multiplied (expand_group()).
 template <WeightLayout kLayout, CodeForm kCodes = fragment_form(kLayout).codes>
 __device__ void expand_lane_words(const LaneWords<kLayout>& words, const ZeroPairs& zeros, int lane,
-                             GroupFragments<kCodes>& a) {
+                                  GroupFragments<kCodes>& a) {
   if constexpr (is_blocks(kLayout)) {
     constexpr int kTerms = fragment_terms(kCodes);
 #pragma unroll

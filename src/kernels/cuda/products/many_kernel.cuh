@@ -59,7 +59,7 @@ class ManyConsumer {
   static constexpr bool kHasHalves = kForm.has_halves;
   static constexpr bool kHasMinimumCodes = kForm.has_minimum_codes();
   static constexpr int kSpanSums = kHasMinimumCodes ? 2 : 1;  // at the same time
-  static constexpr int kSums = Tile::kRows / 2;  // of a thread
+  static constexpr int kSums = Tile::kRows / 2;               // of a thread
   // Groups whose fragments are made at once, and multiplied in one step; halves have steps of their
   // own.
   static constexpr int kLoadGroups = kTerms == 1 && Tile::kSpanGroups % 2 == 0 ? 2 : 1;
@@ -161,7 +161,7 @@ class ManyConsumer {
           continue;
         }
       }
-      load_group<kLayout>(block, (group + i) % Tile::kBlockGroups, lane_, words_[i]);
+      load_lane_words<kLayout>(block, (group + i) % Tile::kBlockGroups, lane_, words_[i]);
       if constexpr (kForm.has_zeros && kHasSpans) zeros_[i] = load_zeros<kLayout>(block, lane_);
     }
   }
@@ -212,8 +212,8 @@ class ManyConsumer {
   // Adds the span that a step ends with group `last`, once the step is done.
   __device__ void add_span(Step step, std::int32_t first, int last, const FragmentSet& fragments) {
     const std::uint8_t* block = block_of(at_.stage, last);
-    const SpanScales scales = load_span_scales<kLayout>(
-        header_, block, last % Tile::kBlockGroups, first + last, step.half, lane_);
+    const SpanScales scales = load_span_scales<kLayout>(header_, block, last % Tile::kBlockGroups,
+                                                        first + last, step.half, lane_);
     const std::uint8_t* inputs =
         buffers_.sums(at_.stage) +
         (step.group / Tile::kSpanGroups * Tile::kRows + lane_ % 4 * 2) * sizeof(float);

@@ -21,9 +21,6 @@
 
 namespace quire::cuda {
 
-// Whether there are kernels for matrices of this layout.
-bool multiplies(WeightLayout layout);
-
 // Scratch of the functions below.
 std::uint64_t products_workspace_bytes(const StreamLimits& limits);
 
