@@ -113,6 +113,19 @@ TEST_F(CudaProducts, TakeAnyNumberOfInputsOfDenseWeights) {
   }
 }
 
+TEST(CudaBlockForm, HasTheSizesOfTheFile) {
+  for (const Encoding encoding : kAllEncodings) {
+    const WeightLayout layout = layout_of(encoding);
+    if (!is_blocks(layout)) continue;
+    const EncodingTraits& traits = encoding_traits(encoding);
+    const cuda::BlockShape shape = cuda::block_shape(layout);
+    EXPECT_EQ(shape.bytes, traits.block_bytes) << traits.name;
+    EXPECT_EQ(shape.groups * kGroupInputs, traits.block_elements) << traits.name;
+    EXPECT_EQ(cuda::fragment_form(layout).header_bytes, kPanelOutputs * traits.row_header_bytes)
+        << traits.name;
+  }
+}
+
 TEST_F(CudaProducts, TakeCompactBlocksThatEndInTheMiddleOfASpan) {
   const std::pair<Encoding, std::int64_t> cases[] = {
       {Encoding::kMXFP4, 32},       {Encoding::kMXFP4, 352},      {Encoding::kNVFP4, 448},
