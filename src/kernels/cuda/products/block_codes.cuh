@@ -9,8 +9,9 @@
 
 namespace quire::cuda {
 
-// Has Words; load<kAlignment>(block, group, t), quads t and t + 4 of a group of a block, of whose
-// place the alignment is known; expand(words, t), the codes; scale(block, group, half).
+// Has Words; load<kAlignment>(block, group, t), quads t and t + 4 of a group of a block, whose
+// address is a multiple of four (4) or two beside one (2); or load_at(), where blocks are of odd
+// sizes; expand(words, t), the codes; scale(block, group, half).
 template <WeightLayout kLayout>
 struct BlockCodes;
 
@@ -176,14 +177,14 @@ struct BlockCodes<WeightLayout::kBlocksMXFP4> {
     NibbleWords codes;
     std::uint32_t exponent;
   };
-  template <int kAlignment>
-  __device__ static Words load(const std::uint8_t* block, int /*group*/, int t) {
-    return {{load_word<1>(block + 1 + 4 * t)}, block[0]};
+  // `places`: of the block's address, modulo 4. Lanes know theirs before they know the address.
+  __device__ static Words load_at(const std::uint8_t* block, std::uint32_t places, int t) {
+    return {{load_word_at(block + 1 + 4 * t, (places + 1) % 4)}, block[0]};
   }
   __device__ static BlockQuads expand(const Words& words, int /*t*/) {
     BlockQuads quads = words.codes.look_up<NibbleTable::kE2M1>();
-    // 2^-127 is a subnormal number.
-    const std::uint32_t factor = words.exponent == 0 ? 0x00400040U : words.exponent * 0x00800080U;
+    // 2^-127, of exponent 0, is a subnormal number.
+    const std::uint32_t factor = max(words.exponent * 0x00800080U, 0x00400040U);
 #pragma unroll
     for (auto& half : quads.codes) {
       for (std::uint32_t& pair : half) pair = multiply_pairs(pair, factor);

@@ -13,6 +13,20 @@
 
 namespace quire::cuda {
 
+// `places`: of the block's address, modulo 4.
+template <WeightLayout kLayout>
+__device__ typename BlockCodes<kLayout>::Words load_block_words(const std::uint8_t* block,
+                                                                int places, int group, int quad) {
+  using Codes = BlockCodes<kLayout>;
+  if constexpr (block_shape(kLayout).bytes % 2 != 0) {
+    return Codes::load_at(block, static_cast<std::uint32_t>(places), quad % 4);
+  } else if (places == 0) {
+    return Codes::template load<4>(block, group, quad % 4);
+  } else {
+    return Codes::template load<2>(block, group, quad % 4);
+  }
+}
+
 // Inputs 4 quad to 4 quad + 3 of a group of output n of a panel.
 template <WeightLayout kLayout>
 __device__ float4 block_quad(const std::uint8_t* panel, std::int64_t group, int quad, int n) {
@@ -23,9 +37,7 @@ __device__ float4 block_quad(const std::uint8_t* panel, std::int64_t group, int 
       panel + kHeaderBytes + group / kShape.groups * panel_block_bytes(kLayout) + n * kShape.bytes;
   const auto place = static_cast<int>(group % kShape.groups);
   const int half = quad / 4;
-  const bool is_aligned = n * kShape.bytes % 4 == 0;
-  typename Codes::Words words = is_aligned ? Codes::template load<4>(block, place, quad % 4)
-                                           : Codes::template load<2>(block, place, quad % 4);
+  typename Codes::Words words = load_block_words<kLayout>(block, n * kShape.bytes % 4, place, quad);
   BlockScale of = Codes::scale(block, place, half);
   if constexpr (is_nvfp4_blocks(kLayout)) {  // Divisors divide scales, before these meet codes.
     of.scale = __uint_as_float(Codes::factor_of(words, half) << 16);

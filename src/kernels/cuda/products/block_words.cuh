@@ -33,20 +33,18 @@ __device__ inline float half_number_at(const std::uint8_t* from) {
   return __half2float(*reinterpret_cast<const __half*>(from));
 }
 
-// Four bytes. kAlignment: what is known of where they are.
+// Four bytes at an address that is a multiple of four (kAlignment: 4), or two beside one (2).
 template <int kAlignment>
 __device__ std::uint32_t load_word(const std::uint8_t* from) {
-  if constexpr (kAlignment % 4 == 0) {
-    return word_at(from);
-  } else if constexpr (kAlignment == 2) {
-    return __byte_perm(half_bits_at(from), half_bits_at(from + 2), 0x5410);
-  } else {
-    const auto places = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(from) % 4);
-    const std::uint8_t* const aligned = from - places;
-    // Nothing is read that has no byte of the word: memory may end there.
-    const std::uint32_t upper = places == 0 ? 0 : word_at(aligned + 4);
-    return __funnelshift_r(word_at(aligned), upper, 8 * places);
-  }
+  if constexpr (kAlignment == 4) return word_at(from);
+  return __byte_perm(half_bits_at(from), half_bits_at(from + 2), 0x5410);
+}
+
+// Four bytes at any address. `places`: of the address, modulo 4. The four before an address that is
+// a multiple of four are read, too.
+__device__ inline std::uint32_t load_word_at(const std::uint8_t* from, std::uint32_t places) {
+  const std::uint8_t* const upper = from + (4 - places) % 4;
+  return __funnelshift_rc(word_at(upper - 4), word_at(upper), 32 - 8 * ((4 - places) % 4));
 }
 
 // Pairs of 128 and some bits of bytes 0 and 2, at most seven of each.

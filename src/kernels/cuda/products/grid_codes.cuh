@@ -70,7 +70,6 @@ struct SignedGridCodes {
 
 template <>
 struct BlockCodes<WeightLayout::kBlocksIQ2_XXS> : SignedGridCodes {
-  // `from` is at an even place.
   __device__ static std::uint32_t signs_and_factor(const std::uint8_t* block, int group) {
     return load_word<2>(block + 6 + 8 * group);
   }

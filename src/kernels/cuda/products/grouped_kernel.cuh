@@ -35,7 +35,8 @@ __device__ inline float bias_of(const GroupedArgs& args, int matrix, int group,
 __device__ inline TileInputs tile_inputs(const GroupedKernelArgs& args, const GroupTile& tile,
                                          int lane) {
   const auto row_at = [&](int row) { return x_row(args.product, tile.group, tile.begin + row); };
-  TileInputs x = {.x_stride = args.inputs.rows * 32, .sum_stride = sum_stride(args.inputs.rows)};
+  TileInputs x = {.x_stride = static_cast<std::int32_t>(args.inputs.rows * 32),
+                  .sum_stride = static_cast<std::int32_t>(sum_stride(args.inputs.rows))};
   if (lane / 4 < tile.count) x.x = args.inputs.x + row_at(lane / 4) * 32 + lane % 4 * 8;
   if (args.inputs.sums == nullptr) return x;
   for (int i = 0; i < 2; ++i) {

@@ -38,11 +38,18 @@ struct BlockWords {
 
   // `block` is where a block of FragmentForm begins; group `place` of it.
   __device__ void load(const std::uint8_t* block, int place, int lane) {
-    constexpr int kSecond = block_shape(kLayout).bytes % 4 == 0 ? 4 : 2;
+    constexpr int kBytes = block_shape(kLayout).bytes;
     const PlaceInBlock first = place_in_block<kLayout>(block, place, lane / 4 * 2);
-    of_rows[0] = BlockCodes<kLayout>::template load<4>(first.block, first.group, lane % 4);
-    of_rows[1] = BlockCodes<kLayout>::template load<kSecond>(
-        first.block + block_shape(kLayout).bytes, first.group, lane % 4);
+    const std::uint8_t* const second = first.block + kBytes;
+    if constexpr (kBytes % 2 != 0) {
+      const auto places = static_cast<std::uint32_t>(lane / 4 * 2 * kBytes % 4);
+      of_rows[0] = BlockCodes<kLayout>::load_at(first.block, places, lane % 4);
+      of_rows[1] = BlockCodes<kLayout>::load_at(second, (places + kBytes) % 4, lane % 4);
+    } else {
+      constexpr int kSecond = kBytes % 4 == 0 ? 4 : 2;
+      of_rows[0] = BlockCodes<kLayout>::template load<4>(first.block, first.group, lane % 4);
+      of_rows[1] = BlockCodes<kLayout>::template load<kSecond>(second, first.group, lane % 4);
+    }
   }
 };
 

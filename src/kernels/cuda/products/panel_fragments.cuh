@@ -176,18 +176,26 @@ constexpr CodebookBytes table_bytes(NibbleTable table) {
   return table == NibbleTable::kNF4 ? kNf4Bytes : kFp4Bytes;
 }
 
-// The values of four codes, nibbles of the lower half of a word: those of the first and the third
-// as one pair, those of the others as another. fourth_bits: a byte of ones for each code above 7.
+// Bytes of two words by the nibbles of the lower half of a third one, none of which is above 7.
+__device__ inline std::uint32_t select_bytes(std::uint32_t lower, std::uint32_t upper,
+                                             std::uint32_t nibbles) {
+  std::uint32_t bytes = 0;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(lower), "r"(upper), "r"(nibbles));
+  return bytes;
+}
+
+// The values of four codes: those of the first and the third as one pair, those of the others as
+// another. lower_bits: three bits of each, in the nibbles of the lower half of a word; fourth_bits:
+// a byte of ones for each code above 7.
 template <NibbleTable kTable>
-__device__ void look_up(std::uint32_t nibbles, std::uint32_t fourth_bits, std::uint32_t& first,
+__device__ void look_up(std::uint32_t lower_bits, std::uint32_t fourth_bits, std::uint32_t& first,
                         std::uint32_t& second) {
   constexpr CodebookBytes kBytes = table_bytes(kTable);
   constexpr bool kHasSigns = kTable == NibbleTable::kE2M1;
-  const std::uint32_t lower_bits = nibbles & 0x7777U;
   const auto select = [&](const std::uint32_t(&bytes)[4]) {
-    const std::uint32_t of_first_eight = __byte_perm(bytes[0], bytes[1], lower_bits);
+    const std::uint32_t of_first_eight = select_bytes(bytes[0], bytes[1], lower_bits);
     if constexpr (kHasSigns) return of_first_eight;
-    const std::uint32_t of_others = __byte_perm(bytes[2], bytes[3], lower_bits);
+    const std::uint32_t of_others = select_bytes(bytes[2], bytes[3], lower_bits);
     return (of_first_eight & ~fourth_bits) | (of_others & fourth_bits);
   };
   const std::uint32_t low = select(kBytes.low);
@@ -209,8 +217,9 @@ __device__ void expand_codebook(std::uint32_t word, std::uint32_t (&even)[2],
   std::uint32_t odd_mask = 0;
   asm("prmt.b32 %0, %1, %2, 0xD9C8;" : "=r"(even_mask) : "r"(up), "r"(codes));
   asm("prmt.b32 %0, %1, %2, 0xFBEA;" : "=r"(odd_mask) : "r"(up), "r"(codes));
-  look_up<kTable>(codes, even_mask, even[0], even[1]);
-  look_up<kTable>(codes >> 16, odd_mask, odd[0], odd[1]);
+  const std::uint32_t lower_bits = codes & 0x77777777U;
+  look_up<kTable>(lower_bits, even_mask, even[0], even[1]);
+  look_up<kTable>(lower_bits >> 16, odd_mask, odd[0], odd[1]);
 }
 
 // What is subtracted from the codes of outputs 2 g and 2 g + 1, where there are zero points: pairs
