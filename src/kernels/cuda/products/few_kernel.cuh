@@ -13,24 +13,25 @@
 
 namespace quire::cuda {
 
-// Which panels, rows and stages are a warp's.
+// Which items, rows and units are a warp's.
 struct FewRole {
-  int panel = 0;    // of those at once
-  int item = 0;     // of those at once
-  int of_item = 0;  // of a gated product's two panels
+  int item = 0;  // of those at once
   int split = 0;
   int member = 0;  // of the team
 };
 
-__device__ inline FewRole few_role(const FewArgs& args, int warp) {
-  const FewPlan& plan = args.plan;
-  const int panels = args.is_gated ? 2 : 1;
-  const int panel = warp / plan.team / plan.splits;
-  return {.panel = panel,
-          .item = panel / panels,
-          .of_item = panel % panels,
+__device__ inline FewRole few_role(const FewPlan& plan, int warp) {
+  return {.item = warp / plan.team / plan.splits,
           .split = warp / plan.team % plan.splits,
           .member = warp % plan.team};
+}
+
+// Barrier `id` of a block, between the warp that is waited for and the one that waits.
+__device__ inline void arrive_for_warp(int id) {
+  asm volatile("bar.arrive %0, 64;" ::"r"(id) : "memory");
+}
+__device__ inline void wait_for_warp(int id) {
+  asm volatile("bar.sync %0, 64;" ::"r"(id) : "memory");
 }
 
 // Where a block's own rows lie.
@@ -40,11 +41,10 @@ __device__ inline std::uint8_t* few_own_rows(const FewArgs& args, const FewShare
 
 // Of a block's own rows.
 template <WeightLayout kLayout>
-__device__ std::int32_t few_stage_sums_bytes(const FewArgs& args) {
+__device__ std::int32_t few_unit_sums_bytes(const FewArgs& args) {
   constexpr FragmentForm kForm = fragment_form(kLayout);
   constexpr auto kSpanGroups = static_cast<std::int32_t>(kForm.has_minimum ? kForm.span_groups : 1);
-  return args.plan.stage_groups / kSpanGroups * static_cast<std::int32_t>(sum_stride(args.rows)) *
-         4;
+  return args.plan.unit_groups / kSpanGroups * static_cast<std::int32_t>(sum_stride(args.rows)) * 4;
 }
 
 // Rounds the block's own rows, by `warps` warps.
@@ -64,17 +64,17 @@ __device__ void round_own_rows(const FewArgs& args, const FewShared& shared, int
   const RoundArgs round = {args.own_x,
                            args.own_x_stride,
                            args.rows,
-                           args.inputs,
+                           static_cast<std::int32_t>(args.inputs),
                            args.input_order,
                            reinterpret_cast<std::uint16_t*>(rows),
                            sums,
                            aligned};
   constexpr InputPlaces kPlaces = kForm.places();
-  round_pieces<kPlaces, true>(round, warp, warps, lane);
+  round_all<kPlaces, true>(round, warp, warps, lane);
 }
 
 // One of the warps that multiply.
-template <WeightLayout kLayout, int kTiles>
+template <WeightLayout kLayout, int kTiles, int kPanels>
 class FewWorker {
  public:
   __device__ FewWorker(const FewArgs& args, const FewShared& shared, int warp, int lane)
@@ -82,143 +82,286 @@ class FewWorker {
         shared_(shared),
         warp_(warp),
         lane_(lane),
-        role_(few_role(args, warp)),
+        role_(few_role(args.plan, warp)),
         team_(args.plan.team),
         before_(role_.member == 0 ? warp + team_ - 1 : warp - 1),
-        panel_stages_(args.plan.panel_stages),
-        stage_groups_(args.plan.stage_groups),
+        stage_units_(args.plan.stage_units),
+        panel_units_(args.plan.panel_stages * args.plan.stage_units),
+        unit_groups_(args.plan.unit_groups),
+        unit_bytes_(args.plan.chunk_bytes / args.plan.stage_units),
+        row_bytes_(args.rows * 64),
         groups_(static_cast<std::int32_t>((args.inputs + kGroupInputs - 1) / kGroupInputs)),
-        chunk_offset_(role_.panel * args.plan.chunk_bytes),
-        rows_offset_(args.plan.rows_offset),
+        chunk_offset_(role_.item * kPanels * args.plan.chunk_bytes),
+        rows_offset_(in_register(args.plan.rows_offset)),
         sums_offset_(args.plan.sums_offset),
         has_own_rows_(args.plan.has_own_rows),
         own_rows_(few_own_rows(args, shared)),
         own_sums_(own_rows_ + args.plan.sums_offset - args.plan.rows_offset),
-        stage_sums_bytes_(few_stage_sums_bytes<kLayout>(args)),
+        unit_sums_bytes_(few_unit_sums_bytes<kLayout>(args)),
         consumer_(args, role_.split * kTiles, lane) {}
 
-  // Stages of all panels count on: every `team`th one is this warp's.
-  __device__ void multiply_stages() {
-    const std::int32_t items = few_items(args_);
-    const std::int32_t at_once = args_.plan.items_at_once;
-    const std::int32_t rounds = (items + at_once - 1) / at_once;
-    const std::int32_t stages = rounds * panel_stages_;
-    FewRing ring(args_.plan, shared_);
-    ring.advance(role_.member);
-    std::int32_t item = role_.item;    // of the block
-    std::int32_t step = role_.member;  // of the panel
-    bool is_new = true;
-    ItemPanel panel;
-    for (std::int32_t index = role_.member; index < stages; index += team_, step += team_) {
-      for (; step >= panel_stages_; step -= panel_stages_) {
-        item += at_once;
-        is_new = true;
-      }
-      const bool active = item < items;
-      if (is_new && active) {
-        panel = few_panel(args_, few_item(item), role_.of_item);
-        consumer_.begin_panel(panel.bytes);
-        is_new = false;
-      }
-      barrier_wait(ring.full(), ring.parity);
-      const auto receive = [&] { receive_totals(index, step); };
-      if (active) {
-        consumer_.multiply_chunk(chunk_of(ring.stage, step), receive);
-      } else {
-        receive();
-      }
-      __syncwarp();
-      if (lane_ == 0) arrive_at(ring.empty());
-      const bool is_last = step + 1 == panel_stages_;
-      if (team_ > 1 && index + 1 < stages) {
-        if (!is_last) share(consumer_.totals());
-        arrive_for_warp(kHandOver + warp_);
-      }
-      if (is_last && active) finish(panel);
-      ring.advance(team_);
+  // What can be fetched before the rows are there.
+  __device__ void begin() {
+    if (role_.item < few_items(args_)) begin_item(role_.item);
+  }
+
+  __device__ void multiply() {
+    if constexpr (Consumer::kForm.span_groups == 0) {
+      multiply_chains();
+    } else {
+      multiply_units();
     }
   }
 
  private:
-  // Barriers of the block: to hand over the totals of each warp, and to join pairs of warps.
-  static constexpr int kHandOver = 1;
-  static constexpr int kJoin = kHandOver + kMaxFewWarps;
+  using Consumer = FewConsumer<kLayout, kTiles, kPanels>;
+  using Sums = typename Consumer::Sums;
+  // What is there already is loaded while the last products are computed, where registers have
+  // room.
+  static constexpr bool kLoadsEarly = kTiles * kPanels == 1;
 
-  __device__ FewChunk chunk_of(const std::uint8_t* stage, std::int32_t step) const {
-    const std::int32_t first = step * stage_groups_;
-    return {.weights = stage + chunk_offset_,
-            .rows = has_own_rows_ ? own_rows_ + first * args_.rows * 64 : stage + rows_offset_,
-            .sums = reinterpret_cast<const float*>(
-                has_own_rows_ ? own_sums_ + step * stage_sums_bytes_ : stage + sums_offset_),
-            .first_group = first,
-            .groups = min(stage_groups_, groups_ - first)};
+  static constexpr std::int32_t kUnitBytes =
+      static_cast<std::int32_t>(Consumer::kUnitGroups * Consumer::kForm.group_bytes);  // of a chain
+  static constexpr int kHandOver = 1;  // the first barrier to hand over the totals of each warp
+
+  __device__ void begin_item(std::int32_t item) {
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) {
+      panels_[i] = few_panel(args_, few_item(item), i);
+      if (panels_[i].bytes != nullptr) consumer_.begin_panel(i, panels_[i].bytes);
+    }
+    item_ = item;
   }
 
-  // The totals up to stage `index`, which is `step` of its panels. What comes before a panel's
-  // first stage is waited for as well, so that no warp hands over twice what is taken once.
+  // Of layouts with one sum: all units of an item are this warp's. It waits for the tensor core
+  // most of the time, and does meanwhile what the next unit needs.
+  __device__ void multiply_chains() {
+    constexpr int kUnitGroups = Consumer::kUnitGroups;
+    const std::int32_t items = few_items(args_);
+    const std::int32_t at_once = args_.plan.items_at_once;
+    const std::int32_t stage_units = args_.plan.stage_groups / kUnitGroups;
+    const std::int32_t units = static_cast<std::int32_t>(args_.inputs) / (32 * kUnitGroups);
+    FewRing ring(args_.plan, shared_);
+    for (std::int32_t item = role_.item, first = 0; first < items;
+         item += at_once, first += at_once) {
+      if (item >= items) {  // of a round that has fewer
+        for (std::int32_t step = 0; step < args_.plan.panel_stages; ++step) {
+          barrier_wait(ring.full(), ring.parity);
+          leave(ring);
+        }
+        continue;
+      }
+      if (item != item_) begin_item(item);
+      if constexpr (kLoadsEarly) load_old();
+      clear_totals();
+      barrier_wait(ring.full(), ring.parity);
+      FewChunk chunk = chunk_of(ring.stage, 0, 0);
+      std::int32_t left = stage_units;  // of the stage
+      typename Consumer::Piece pieces[2];
+      if (units > 0) consumer_.load_piece(chunk, 0, pieces[0]);
+#pragma unroll 1
+      for (std::int32_t unit = 0; unit < units; ++unit) {
+        consumer_.load_piece(chunk, Consumer::kPieceGroups, pieces[1]);
+        consumer_.add_piece(pieces[0]);
+        const bool ends_stage = left == 1;
+        const bool is_last = unit + 1 == units;
+        FewRing next = ring;
+        next.advance();
+        const std::uint32_t empty = ring.empty();
+        chunk.weights = ends_stage ? next.stage + chunk_offset_ : chunk.weights + kUnitBytes;
+        chunk.rows = ends_stage && !has_own_rows_ ? next.stage + rows_offset_
+                                                  : chunk.rows + kUnitGroups * row_bytes_;
+        left = ends_stage ? stage_units : left - 1;
+        if (ends_stage) ring = next;
+        if (!is_last) {
+          if (ends_stage) barrier_wait(ring.full(), ring.parity);
+          consumer_.load_piece(chunk, 0, pieces[0]);
+        }
+        consumer_.add_piece(pieces[1]);
+        __syncwarp();
+        if (ends_stage && lane_ == 0) arrive_at(empty);
+      }
+      chunk.first_group = units * kUnitGroups;
+      chunk.groups = groups_ - chunk.first_group;
+      if (chunk.groups > 0) {
+        barrier_wait(ring.full(), ring.parity);
+        consumer_.add_rest(chunk);
+      }
+      if (left < stage_units || chunk.groups > 0) leave(ring);
+      finish();
+    }
+  }
+
+  // Lets the ring's stage be filled again, and goes to the next.
+  __device__ void leave(FewRing& ring) const {
+    __syncwarp();
+    if (lane_ == 0) arrive_at(ring.empty());
+    ring.advance();
+  }
+
+  // Of layouts with spans. Units of all panels count on: every `team`th one is this warp's.
+  __device__ void multiply_units() {
+    const std::int32_t items = few_items(args_);
+    const std::int32_t at_once = args_.plan.items_at_once;
+    const std::int32_t rounds = (items + at_once - 1) / at_once;
+    const std::int32_t units = rounds * panel_units_;
+    FewRing ring(args_.plan, shared_);
+    std::int32_t item = role_.item;    // of the block
+    std::int32_t step = role_.member;  // of the panel, in units
+    std::int32_t in_stage = role_.member;
+    for (std::int32_t index = role_.member; index < units; index += team_) {
+      for (; step >= panel_units_; step -= panel_units_) item += at_once;
+      for (; in_stage >= stage_units_; in_stage -= stage_units_) ring.advance();
+      const bool active = item < items;
+      if (active && item != item_) begin_item(item);
+      const bool is_last = step + 1 == panel_units_;
+      if (kLoadsEarly && active && is_last) load_old();
+      barrier_wait(ring.full(), ring.parity);
+      const auto receive = [&] { receive_totals(index, step); };
+      const FewChunk chunk = chunk_of(ring.stage, in_stage, step);
+      if (active && chunk.groups > 0) {
+        consumer_.multiply_unit(chunk, receive);
+      } else {
+        receive();
+      }
+      if (team_ > 1 && index + 1 < units) {
+        if (!is_last) share(consumer_.totals());
+        arrive_for_warp(kHandOver + warp_);
+      }
+      __syncwarp();
+      if (lane_ == 0) arrive_at(ring.empty());
+      if (is_last && active) finish();
+      step += team_;
+      in_stage += team_;
+    }
+  }
+
+  __device__ FewChunk chunk_of(const std::uint8_t* stage, std::int32_t in_stage,
+                               std::int32_t step) const {
+    const std::int32_t first = step * unit_groups_;  // of the panel
+    const std::int32_t before = in_stage * unit_groups_;
+    return {.weights = stage + chunk_offset_ + in_stage * unit_bytes_,
+            .rows = has_own_rows_ ? own_rows_ + first * row_bytes_
+                                  : stage + rows_offset_ + before * row_bytes_,
+            .sums = reinterpret_cast<const float*>(
+                has_own_rows_ ? own_sums_ + step * unit_sums_bytes_
+                              : stage + sums_offset_ + in_stage * unit_sums_bytes_),
+            .first_group = first,
+            .groups = min(unit_groups_, groups_ - first)};
+  }
+
+  // The totals up to unit `index`, which is `step` of its panels. What comes before a panel's first
+  // unit is waited for as well, so that no warp hands over twice what is taken once.
   __device__ void receive_totals(std::int32_t index, std::int32_t step) {
     if (team_ > 1 && index > 0) wait_for_warp(kHandOver + before_);
     if (step > 0) {
       if (team_ > 1) read_shared(before_, consumer_.totals());
       return;
     }
-#pragma unroll
-    for (TileSums& total : consumer_.totals()) total = {};
+    clear_totals();
   }
 
-  __device__ void share(const TileSums (&sums)[kTiles]) {
+  __device__ void clear_totals() {
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      shared_.exchange(warp_, kTiles)[32 * i + lane_] = {sums[i].of[0], sums[i].of[1],
-                                                         sums[i].of[2], sums[i].of[3]};
-    }
-  }
-  __device__ void read_shared(int warp, TileSums (&sums)[kTiles]) {
+    for (auto& of_panel : consumer_.totals()) {
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const float4 four = shared_.exchange(warp, kTiles)[32 * i + lane_];
-      sums[i] = {{four.x, four.y, four.z, four.w}};
+      for (TileSums& total : of_panel) total = {};
     }
   }
 
-  // Results are stored from shared memory, where those of a row lie side by side.
-  __device__ void finish(const ItemPanel& panel) {
-    const FewPlan& plan = args_.plan;
-    const int join = kJoin + (role_.item * plan.splits + role_.split) * plan.team + role_.member;
-    consumer_.end_panel();
-    share(consumer_.totals());
-    if (args_.is_gated) wait_for_warp(join);
-    __syncwarp();
-    if (role_.of_item == 0) {
-      const float* sums = reinterpret_cast<const float*>(shared_.exchange(warp_, kTiles));
-      const float* others =
-          reinterpret_cast<const float*>(shared_.exchange(warp_ + plan.splits * plan.team, kTiles));
-#pragma unroll 1
-      for (int i = lane_; i < kTiles * 128; i += 32) {
-        const int column = i % 16;
-        const int row = i / 16 % 8;
-        const int at = i / 128 * 128 + (column / 2 * 4 + row / 2) * 4 + column % 2 * 2 + row % 2;
-        store(panel, role_.split * kTiles * 8 + i / 16, column, sums[at], others + at);
+  __device__ void share(const Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < kPanels * kTiles; ++i) {
+      const TileSums& sum = sums[i / kTiles][i % kTiles];
+      shared_.exchange(warp_, kPanels * kTiles)[32 * i + lane_] = {sum.of[0], sum.of[1], sum.of[2],
+                                                                   sum.of[3]};
+    }
+  }
+  __device__ void read_shared(int warp, Sums& sums) {
+#pragma unroll
+    for (int i = 0; i < kPanels * kTiles; ++i) {
+      const float4 four = shared_.exchange(warp, kPanels * kTiles)[32 * i + lane_];
+      sums[i / kTiles][i % kTiles] = {{four.x, four.y, four.z, four.w}};
+    }
+  }
+
+  // Where the lane's sum `i` of a tile goes; null: nowhere.
+  __device__ float* place_of(const ItemPanel& panel, int tile, int i) const {
+    const FewPart& part = args_.parts[panel.part];
+    const int row = (role_.split * kTiles + tile) * 8 + lane_ % 4 * 2 + i % 2;
+    const int output = panel.index * 16 + lane_ / 4 * 2 + i / 2;
+    if (panel.bytes == nullptr || row >= args_.rows || output >= part.outputs) return nullptr;
+    return part.out + row * part.out_stride + output;
+  }
+
+  // What results are added to.
+  __device__ void load_old() {
+#pragma unroll
+    for (int index = 0; index < kPanels; ++index) {
+      if (args_.is_gated || !args_.parts[panels_[index].part].accumulate) continue;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float* const at = place_of(panels_[index], tile, i);
+          old_[index][tile].of[i] = at != nullptr ? *at : 0.0F;
+        }
       }
     }
-    if (args_.is_gated) wait_for_warp(join);
-    __syncwarp();
   }
 
-  // `other`: the sum of a gated product's other weight.
-  __device__ void store(const ItemPanel& panel, int row, int column, float sum,
-                        const float* other) const {
-    const FewPart& part = *panel.part;
-    const int output = panel.index * 16 + column;
-    if (row >= args_.rows || output >= part.outputs) return;
-    if (part.bias != nullptr) sum += part.bias[output];
-    if (args_.is_gated) {
-      float up = *other;
-      if (args_.parts[1].bias != nullptr) up += args_.parts[1].bias[output];
-      sum = args_.gate(sum, up);
+  __device__ void finish() {
+    consumer_.end_panel();
+    Sums& sums = consumer_.totals();
+#pragma unroll
+    for (int i = 0; i < kPanels; ++i) add_bias(panels_[i], sums[i]);
+    if constexpr (!kLoadsEarly) load_old();
+    if constexpr (kPanels == 2) {
+      if (args_.is_gated) {
+        store_gated(sums);
+        return;
+      }
     }
-    float* const out = part.out + row * part.out_stride + output;
-    *out = part.accumulate ? sum + *out : sum;
+#pragma unroll
+    for (int index = 0; index < kPanels; ++index) {
+      const bool accumulate = args_.parts[panels_[index].part].accumulate;
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float* const to = place_of(panels_[index], tile, i);
+          const float sum = sums[index][tile].of[i];
+          if (to != nullptr) *to = accumulate ? sum + old_[index][tile].of[i] : sum;
+        }
+      }
+    }
+  }
+
+  __device__ void add_bias(const ItemPanel& panel, TileSums (&sums)[kTiles]) const {
+    const FewPart& part = args_.parts[panel.part];
+    if (part.bias == nullptr) return;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const int output = panel.index * 16 + lane_ / 4 * 2 + row;
+      if (output >= part.outputs) continue;
+      const float bias = part.bias[output];
+#pragma unroll
+      for (TileSums& sum : sums) {
+        sum.of[2 * row] += bias;
+        sum.of[2 * row + 1] += bias;
+      }
+    }
+  }
+
+  __device__ void store_gated(const Sums& sums) const {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float* const to = place_of(panels_[0], tile, i);
+        if (to != nullptr) *to = args_.gate(sums[0][tile].of[i], sums[kPanels - 1][tile].of[i]);
+      }
+    }
   }
 
   const FewArgs& args_;
@@ -227,9 +370,12 @@ class FewWorker {
   int lane_;
   FewRole role_;
   std::int32_t team_;
-  int before_;  // the warp that has the stage before
-  std::int32_t panel_stages_;
-  std::int32_t stage_groups_;
+  int before_;  // the warp that has the unit before
+  std::int32_t stage_units_;
+  std::int32_t panel_units_;  // the last stage may have fewer than it seems
+  std::int32_t unit_groups_;
+  std::int32_t unit_bytes_;
+  std::int32_t row_bytes_;
   std::int32_t groups_;  // of a panel
   std::int32_t chunk_offset_;
   std::int32_t rows_offset_;
@@ -237,41 +383,45 @@ class FewWorker {
   bool has_own_rows_;
   const std::uint8_t* own_rows_;
   const std::uint8_t* own_sums_;
-  std::int32_t stage_sums_bytes_;
-  FewConsumer<kLayout, kTiles> consumer_;
+  std::int32_t unit_sums_bytes_;
+  Consumer consumer_;
+  std::int32_t item_ = -1;  // of the block, whose panel this is
+  ItemPanel panels_[kPanels];
+  Sums old_;
 };
 
-// A block has one warp that copies, kMaxFewWarps of which plan.workers multiply, and
-// plan.shared_bytes.
-template <WeightLayout kLayout, int kTiles>
-__global__ void __launch_bounds__(32 * (kMaxFewWarps + 1), kTiles < 4 ? 2 : 1)
+// A block has few_warps() that may multiply and one that copies, and plan.shared_bytes.
+template <WeightLayout kLayout, int kTiles, int kPanels>
+__global__ void __launch_bounds__(32 * (few_warps(kTiles) + 1), kTiles < 4 ? 2 : 1)
     few_kernel(const __grid_constant__ FewArgs args) {
   extern __shared__ __align__(128) std::uint8_t few_memory[];
-  const FewShared shared = {few_memory, few_memory + kFewBarrierBytes + few_exchange_bytes(kTiles)};
+  constexpr int kWarps = few_warps(kTiles);
+  const FewShared shared = {few_memory,
+                            few_memory + kFewBarrierBytes + few_exchange_bytes(args.plan, kTiles)};
   const auto warp = static_cast<int>(threadIdx.x) / 32;
   const auto lane = static_cast<int>(threadIdx.x) % 32;
-  let_next_start();
   if (threadIdx.x == 0) {
     for (std::int32_t stage = 0; stage < args.plan.ring_stages; ++stage) {
       barrier_init(shared.full(stage), 1);
-      barrier_init(shared.empty(stage),
-                   static_cast<std::uint32_t>(args.plan.workers / args.plan.team));
+      barrier_init(
+          shared.empty(stage),
+          static_cast<std::uint32_t>(args.plan.workers / args.plan.team * args.plan.stage_units));
     }
     fence_barrier_init();
   }
   __syncthreads();
-  if (warp == kMaxFewWarps) {
+  if (warp == kWarps) {
     copy_few_stages<kLayout>(args, shared, lane);
     return;
   }
+  FewWorker<kLayout, kTiles, kPanels> worker(args, shared, warp, lane);
+  if (warp < args.plan.workers) worker.begin();
   wait_for_previous();
   if (args.plan.has_own_rows) {
-    round_own_rows<kLayout>(args, shared, warp, kMaxFewWarps, lane);
-    asm volatile("bar.sync 15, %0;" ::"n"(32 * kMaxFewWarps) : "memory");
+    round_own_rows<kLayout>(args, shared, warp, kWarps, lane);
+    asm volatile("bar.sync 15, %0;" ::"n"(32 * kWarps) : "memory");
   }
-  if (warp < args.plan.workers) {
-    FewWorker<kLayout, kTiles>(args, shared, warp, lane).multiply_stages();
-  }
+  if (warp < args.plan.workers) worker.multiply();
 }
 
 }  // namespace quire::cuda

@@ -9,15 +9,21 @@
 
 namespace quire::cuda {
 
-template <WeightLayout kLayout, int kTiles>
-void launch_few_tiles(const Launch& launch, const FewArgs& args) {
+template <WeightLayout kLayout, int kTiles, int kPanels>
+void launch_few_panels(const Launch& launch, const FewArgs& args) {
   const FewPlan& plan = args.plan;
-  const auto kernel = few_kernel<kLayout, kTiles>;
+  const auto kernel = few_kernel<kLayout, kTiles, kPanels>;
   const int blocks = plan.items < launch.multiprocessors ? plan.items : launch.multiprocessors;
   static_cast<void>(
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.shared_bytes));
-  launch_dependent(kernel, dim3(static_cast<unsigned>(blocks)), dim3(32 * (kMaxFewWarps + 1)),
+  launch_dependent(kernel, dim3(static_cast<unsigned>(blocks)), dim3(32 * (few_warps(kTiles) + 1)),
                    static_cast<std::size_t>(plan.shared_bytes), launch.stream, args);
+}
+
+template <WeightLayout kLayout, int kTiles>
+void launch_few_tiles(const Launch& launch, const FewArgs& args) {
+  if (args.plan.item_panels == 2) return launch_few_panels<kLayout, kTiles, 2>(launch, args);
+  launch_few_panels<kLayout, kTiles, 1>(launch, args);
 }
 
 template <WeightLayout kLayout>

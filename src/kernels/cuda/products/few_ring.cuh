@@ -11,11 +11,12 @@
 
 namespace quire::cuda {
 
-inline constexpr int kMaxFewWarps = 8;  // that multiply
 inline constexpr int kMaxFewStages = 32;
 inline constexpr int kFewBarrierBytes = 16 * kMaxFewStages;
-// Four sums of each lane, for a warp's tiles of 8 rows.
-constexpr int few_exchange_bytes(int tiles) { return kMaxFewWarps * tiles * 512; }
+// Four sums of each lane, for each panel and tile of 8 rows of a warp.
+constexpr int few_exchange_bytes(const FewPlan& plan, int tiles) {
+  return plan.team == 1 ? 0 : plan.workers * plan.item_panels * tiles * 512;
+}
 
 __device__ inline void arrive_at(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
@@ -30,11 +31,18 @@ struct FewShared {
     return shared_address(base) + 8 * static_cast<std::uint32_t>(stage);
   }
   __device__ std::uint32_t empty(std::int32_t stage) const { return full(kMaxFewStages + stage); }
-  // Of a warp, for its tiles one after the other.
-  __device__ float4* exchange(int warp, int tiles) const {
-    return reinterpret_cast<float4*>(base + kFewBarrierBytes + warp * tiles * 512);
+  // Of a warp whose sums are so many times four of each lane.
+  __device__ float4* exchange(int warp, int fours) const {
+    return reinterpret_cast<float4*>(base + kFewBarrierBytes + warp * fours * 512);
   }
 };
+
+// A number that stays in a register: what a loop reads of a kernel's arguments again and again
+// takes longer than the loop has.
+__device__ inline std::int32_t in_register(std::int32_t value) {
+  asm("" : "+r"(value));
+  return value;
+}
 
 // The ring as one warp goes through it.
 struct FewRing {
@@ -49,37 +57,38 @@ struct FewRing {
   __device__ FewRing(const FewPlan& plan, const FewShared& shared)
       : barriers(shared.full(0)),
         stage(shared.stages),
-        count(plan.ring_stages),
-        stage_bytes(plan.stage_bytes) {}
+        count(in_register(plan.ring_stages)),
+        stage_bytes(in_register(plan.stage_bytes)) {}
   __device__ std::uint32_t full() const { return barriers; }
   __device__ std::uint32_t empty() const { return barriers + 8 * kMaxFewStages; }
-  __device__ void advance(std::int32_t stages) {
-    place += stages;
-    barriers += 8 * static_cast<std::uint32_t>(stages);
-    stage += stages * stage_bytes;
-    while (place >= count) {
-      place -= count;
-      barriers -= 8 * static_cast<std::uint32_t>(count);
-      stage -= count * stage_bytes;
-      parity ^= 1U;
-    }
+  // Without branches: warps that multiply chains have none of them to lose time at.
+  __device__ void advance() {
+    const bool wraps = place + 1 == count;
+    place = wraps ? 0 : place + 1;
+    barriers += wraps ? 8U - 8U * static_cast<std::uint32_t>(count) : 8U;
+    stage += wraps ? stage_bytes - count * stage_bytes : stage_bytes;
+    parity ^= wraps ? 1U : 0U;
   }
 };
 
 struct ItemPanel {
-  const FewPart* part = nullptr;
-  std::int32_t index = 0;  // of the part
-  const std::uint8_t* bytes = nullptr;
+  std::int32_t part = 0;
+  std::int32_t index = 0;               // of the part
+  const std::uint8_t* bytes = nullptr;  // null: behind the last panel
 };
 
-// Panel `of` (of a gated product, 0 or 1) of an item.
+// Panel `of` of an item.
 __device__ inline ItemPanel few_panel(const FewArgs& args, std::int32_t item, int of) {
-  int part = of;
+  std::int32_t part = of;
+  std::int32_t index = item;
   if (!args.is_gated) {
-    while (part + 1 < args.num_parts && item >= args.parts[part + 1].first_panel) ++part;
+    index = item * args.plan.item_panels + of;
+    if (index >= args.panels) return {};
+    part = 0;
+    while (part + 1 < args.num_parts && index >= args.parts[part + 1].first_panel) ++part;
+    index -= args.parts[part].first_panel;
   }
-  const std::int32_t index = args.is_gated ? item : item - args.parts[part].first_panel;
-  return {&args.parts[part], index, args.parts[part].panels + index * args.panel_bytes};
+  return {part, index, args.parts[part].panels + index * args.panel_bytes};
 }
 
 // How many items a block computes.
@@ -138,28 +147,31 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
   constexpr auto kHeaderBytes = static_cast<std::int32_t>(fragment_form(kLayout).header_bytes);
   const FewPlan& plan = args.plan;
   const FewRowCopies<kLayout> rows(args);
-  const std::int32_t per_item = args.is_gated ? 2 : 1;
+  const std::int32_t per_item = plan.item_panels;
   const std::int32_t items = few_items(args);
   const std::int32_t rounds = (items + plan.items_at_once - 1) / plan.items_at_once;
-  const std::int32_t ahead = min(rounds * plan.panel_stages, plan.ring_stages);
+  const std::int32_t stages = rounds * plan.panel_stages;
+  const std::int32_t ahead = min(stages, plan.ring_stages);
+  const std::int32_t let_start = max(stages - plan.last_stages, 0);
   FewRing ring(plan, shared);
   std::int32_t index = 0;
   for (std::int32_t first = 0; first < items; first += plan.items_at_once) {
-    const std::int32_t panels = min(plan.items_at_once, items - first) * per_item;
     const std::uint8_t* from = nullptr;  // the lane's panel, from the next chunk on
-    if (lane < panels) {
-      from =
-          few_panel(args, few_item(first + lane / per_item), lane % per_item).bytes + kHeaderBytes;
+    if (lane < min(plan.items_at_once, items - first) * per_item) {
+      from = few_panel(args, few_item(first + lane / per_item), lane % per_item).bytes;
     }
+    const bool has_panel = from != nullptr;
+    const auto panels = static_cast<std::uint32_t>(__popc(__ballot_sync(~0U, has_panel)));
+    from += kHeaderBytes;
     auto left = static_cast<std::int32_t>(args.chunks_end) - kHeaderBytes;
     for (std::int32_t step = 0; step < plan.panel_stages; ++step, ++index) {
+      // Sooner they would take bandwidth from this kernel.
+      if (index == let_start) let_next_start();
       const auto chunk = static_cast<std::uint32_t>(min(left, plan.chunk_bytes));
       barrier_wait(ring.empty(), ring.parity ^ 1U);
-      if (lane == 0) {
-        barrier_expect(ring.full(), rows.bytes(step) + chunk * static_cast<std::uint32_t>(panels));
-      }
+      if (lane == 0) barrier_expect(ring.full(), rows.bytes(step) + chunk * panels);
       __syncwarp();
-      if (lane < panels) {
+      if (has_panel) {
         copy_bytes(from, chunk, shared_address(ring.stage) + lane * plan.chunk_bytes, ring.full());
       }
       if (plan.has_own_rows) {
@@ -177,7 +189,7 @@ __device__ void copy_few_stages(const FewArgs& args, const FewShared& shared, in
       }
       from += plan.chunk_bytes;
       left -= plan.chunk_bytes;
-      ring.advance(1);
+      ring.advance();
     }
   }
 }

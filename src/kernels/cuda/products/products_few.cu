@@ -71,10 +71,14 @@ std::int32_t add_part(FewArgs& args, const MatmulPart& part, std::int32_t first_
 constexpr std::int32_t divided_up(std::int32_t a, std::int32_t b) { return (a + b - 1) / b; }
 
 // The sizes of a stage, and how many there are in `shared_bytes`.
-void plan_ring(FewArgs& args, const FragmentForm& form, std::int32_t groups,
+void plan_ring(FewArgs& args, const FragmentForm& form, std::int32_t units,
                std::int32_t shared_bytes) {
   FewPlan& plan = args.plan;
-  const std::int32_t panels = plan.items_at_once * (args.is_gated ? 2 : 1);
+  const std::int32_t groups = units * few_unit_groups(form, args.tiles, plan.item_panels);
+  // What is one chain is no units.
+  plan.stage_units = form.span_groups == 0 ? 1 : units;
+  plan.unit_groups = groups / plan.stage_units;
+  const std::int32_t panels = plan.items_at_once * plan.item_panels;
   const auto all_groups =
       static_cast<std::int32_t>((args.inputs + kGroupInputs - 1) / kGroupInputs);
   plan.stage_groups = groups;
@@ -91,51 +95,66 @@ void plan_ring(FewArgs& args, const FragmentForm& form, std::int32_t groups,
                                           static_cast<std::int32_t>(form.span_groups));
     end += spans * 4 * static_cast<std::int32_t>(sum_stride(args.rows));
   }
-  const std::int32_t before = kFewBarrierBytes + few_exchange_bytes(args.tiles);
+  const std::int32_t before = kFewBarrierBytes + few_exchange_bytes(plan, args.tiles);
   const std::int32_t behind = plan.has_own_rows ? end : 0;
   plan.stage_bytes = divided_up(plan.has_own_rows ? panels * plan.chunk_bytes : end, 128) * 128;
   plan.ring_stages = std::min((shared_bytes - before - behind) / plan.stage_bytes, kMaxFewStages);
   plan.shared_bytes = before + plan.ring_stages * plan.stage_bytes + behind;
 }
 
-// How `items` panels, or pairs of them, are computed. Enough must be on its way to a multiprocessor
-// at any time to hide the memory's latency; with half of its shared memory the blocks of the next
-// kernel can begin to fetch their weights beside those that are at work.
-void plan_blocks(FewArgs& args, const FragmentForm& form, std::int32_t items, int multiprocessors) {
-  constexpr std::int32_t kMaxItemsAtOnce = 4;
+// A ring of `plan.items_at_once` items: stages of about kUsualStageBytes.
+void plan_stages(FewArgs& args, const FragmentForm& form, std::int32_t shared_bytes) {
+  constexpr std::int32_t kUsualStageBytes = 20 * 1024;
+  FewPlan& plan = args.plan;
+  std::int32_t units = 1;
+  plan_ring(args, form, units, shared_bytes);
+  while (plan.stage_bytes * 2 <= kUsualStageBytes && units < plan.panel_stages) {
+    units *= 2;
+    plan_ring(args, form, units, shared_bytes);
+  }
+}
+
+// How panels are computed. Enough must be on its way to a multiprocessor at any time to hide the
+// memory's latency; with half of its shared memory the blocks of the next kernel can begin to fetch
+// their weights beside those that are at work.
+void plan_blocks(FewArgs& args, const FragmentForm& form, int multiprocessors) {
   constexpr std::int32_t kMaxTeam = 4;
   constexpr std::int32_t kHalfShared = 112 * 1024;
   constexpr std::int32_t kAllShared = 224 * 1024;
   constexpr std::int32_t kFewestStages = 4;
-  constexpr std::int32_t kUsualStageBytes = 16 * 1024;
   constexpr std::int32_t kMostOwnRows = 32 * 1024;
+  constexpr std::int32_t kLastBytes = 48 * 1024;
+  constexpr std::int32_t kManyPanels = 4;  // of a multiprocessor
   FewPlan& plan = args.plan;
   args.tiles = args.rows <= 8 ? 1 : (args.rows <= 16 ? 2 : 4);
-  const std::int32_t per_item = args.is_gated ? 2 : 1;
-  plan.items = items;
+  // Two panels a warp halve what it reads of rows.
+  const bool in_pairs = args.tiles > 1 && args.panels >= kManyPanels * multiprocessors;
+  plan.item_panels = args.is_gated || in_pairs ? 2 : 1;
+  plan.items = args.is_gated ? args.panels : divided_up(args.panels, plan.item_panels);
   plan.splits = divided_up(args.rows, 8 * args.tiles);
-  const std::int32_t of_block = divided_up(items, multiprocessors);
-  const std::int32_t most = std::min(kMaxItemsAtOnce, kMaxFewWarps / (per_item * plan.splits));
-  plan.items_at_once = divided_up(of_block, divided_up(of_block, most));
-  const std::int32_t panels = plan.items_at_once * per_item;
-  plan.team = form.span_groups == 0 ? 1 : std::min(kMaxTeam, kMaxFewWarps / (panels * plan.splits));
-  plan.workers = panels * plan.splits * plan.team;
   plan.has_own_rows = padded_inputs(args.inputs) * args.rows * 2 <= kMostOwnRows;
-  const std::int32_t unit = few_unit_groups(form, args.tiles);
-  std::int32_t groups = unit;
-  plan_ring(args, form, groups, kHalfShared);
-  // Warps of a team hand over what they have once a stage: the less a stage has, the better they
-  // work at the same time.
-  while (plan.team == 1 && plan.stage_bytes * 2 <= kUsualStageBytes) {
-    groups *= 2;
-    plan_ring(args, form, groups, kHalfShared);
+  const std::int32_t of_block = divided_up(plan.items, multiprocessors);
+  const std::int32_t warps = few_warps(args.tiles) / plan.splits;
+  const std::int32_t shared_bytes = args.tiles == 4 ? kAllShared : kHalfShared;
+  // As many items at once as there are warps, because all of their rows are read again for others:
+  // fewer only where the rows are the block's own, and stages would be too large.
+  for (std::int32_t rounds = divided_up(of_block, warps);; ++rounds) {
+    plan.items_at_once = divided_up(of_block, rounds);
+    plan.team = form.span_groups == 0 ? 1 : std::min(kMaxTeam, warps / plan.items_at_once);
+    plan.workers = plan.items_at_once * plan.splits * plan.team;
+    plan_stages(args, form, shared_bytes);
+    if (plan.ring_stages >= kFewestStages) break;
+    if (plan.items_at_once > 1 && plan.has_own_rows) continue;
+    plan_stages(args, form, kAllShared);
+    break;
   }
-  if (plan.ring_stages < kFewestStages) plan_ring(args, form, groups, kAllShared);
+  plan.last_stages = divided_up(kLastBytes, plan.stage_bytes);
 }
 
-void launch_product(const Launch& launch, WeightLayout layout, std::int32_t items, FewArgs& args) {
+void launch_product(const Launch& launch, WeightLayout layout, std::int32_t panels, FewArgs& args) {
   const FragmentForm form = fragment_form(layout);
-  plan_blocks(args, form, items, launch.multiprocessors);
+  args.panels = panels;
+  plan_blocks(args, form, launch.multiprocessors);
   if (!args.plan.has_own_rows) round_for_all(launch, form, args);
   launcher_of(layout)(launch, args);
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -168,6 +169,46 @@ TEST_F(CudaProducts, RowHasItsBitsBesideAnyOthers) {
     const Floats all = multiply(gpu, {&matrix, 1}, kRows, x, bias);
     for (const std::int64_t rows : {1, 2, 8, 10, 33}) {
       const Floats some = multiply(gpu, {&matrix, 1}, rows, x, bias);
+      EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows << " rows";
+    }
+  }
+}
+
+// Blocks that compute several panels, some blocks one more than others; units that end within a
+// stage, and behind it.
+TEST_F(CudaProducts, RowHasItsBitsInMatricesOfAnySize) {
+  const std::pair<Encoding, std::int64_t> layouts[] = {
+      {Encoding::kBF16, 96},  {Encoding::kBF16, 2090}, {Encoding::kF16, 1024},
+      {Encoding::kF8Row, 96}, {Encoding::kQ8_0, 1056}, {Encoding::kQ4_0, 288},
+      {Encoding::kQ4_K, 256}, {Encoding::kQ6_K, 512},  {Encoding::kNF4Nested64, 512}};
+  for (const auto& [encoding, inputs] : layouts) {
+    for (const std::int64_t outputs : {2600, 9000}) {
+      SCOPED_TRACE(std::string(encoding_traits(encoding).name) + " of " + std::to_string(outputs));
+      const TestMatrix matrix(encoding, outputs, inputs, 12);
+      const Floats x = numbers(64 * inputs);
+      const Floats bias = numbers(outputs);
+      const Floats all = multiply(gpu, {&matrix, 1}, 64, x, bias);
+      for (const std::int64_t rows : {1, 8, 9, 16, 17}) {
+        const Floats some = multiply(gpu, {&matrix, 1}, rows, x, bias);
+        EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows << " rows";
+      }
+    }
+  }
+}
+
+TEST_F(CudaProducts, GatedHaveTheBitsOfAnyNumberOfRows) {
+  const GatedProducts kind = {.activation = Activation::kSilu};
+  for (const Encoding encoding : {Encoding::kBF16, Encoding::kF8Row, Encoding::kQ4_0}) {
+    const TestMatrix gate_matrix(encoding, 4400, 256, 13);
+    const TestMatrix up_matrix(encoding, 4400, 256, 14);
+    const Floats x = numbers(64 * 256);
+    const Floats bias = numbers(4400);
+    const auto run = [&](std::int64_t rows) {
+      return gate(gpu, gate_matrix, up_matrix, rows, x, bias, kind, mode_of(gpu));
+    };
+    const Floats all = run(64);
+    for (const std::int64_t rows : {1, 8, 16, 33}) {
+      const Floats some = run(rows);
       EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << rows << " rows";
     }
   }

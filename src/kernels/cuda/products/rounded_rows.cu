@@ -11,21 +11,35 @@ constexpr int kThreads = 128;
 template <InputPlaces kPlaces, bool kFragments>
 __global__ void round_kernel(RoundArgs args) {
   let_next_start();
-  const std::int64_t piece = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / 32;
+  const auto piece =
+      static_cast<std::int32_t>((std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / 32);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const std::int64_t row = piece / args.row_pieces();
+  const std::int32_t row = piece / args.row_pieces();
   if (row >= args.summed_rows()) return;
   wait_for_previous();
-  const std::int64_t k = piece % args.row_pieces() * kPieceInputs + 4 * lane;
+  const std::int32_t k = piece % args.row_pieces() * kPieceInputs + 4 * lane;
   float4 quad = {};
   if (row < args.rows) quad = load_quad(args, row, k);
   store_rounded<kPlaces, kFragments>(args, row, k, quad);
 }
 
 template <bool kFragments>
-void launch_round(const Launch& launch, InputPlaces places, const RoundArgs& args) {
-  if (args.rows == 0) return;
-  const auto blocks = static_cast<unsigned>((args.pieces() * 32 + kThreads - 1) / kThreads);
+void launch_round(const Launch& launch, const float* x, std::int64_t x_stride, std::int64_t rows,
+                  std::int64_t inputs, const std::int32_t* input_order, InputPlaces places,
+                  std::uint16_t* out, const InputSums& sums) {
+  if (rows == 0) return;
+  const bool aligned = input_order == nullptr && x_stride % 4 == 0 &&
+                       reinterpret_cast<std::uintptr_t>(x) % sizeof(float4) == 0;
+  const RoundArgs args = {x,
+                          x_stride,
+                          static_cast<std::int32_t>(rows),
+                          static_cast<std::int32_t>(inputs),
+                          input_order,
+                          out,
+                          sums,
+                          aligned};
+  const std::int64_t pieces = std::int64_t{args.summed_rows()} * args.row_pieces();
+  const auto blocks = static_cast<unsigned>((pieces * 32 + kThreads - 1) / kThreads);
   const auto kernel = places == InputPlaces::kQuads
                           ? round_kernel<InputPlaces::kQuads, kFragments>
                           : round_kernel<InputPlaces::kNatural, kFragments>;
@@ -37,14 +51,13 @@ void launch_round(const Launch& launch, InputPlaces places, const RoundArgs& arg
 void round_rows(const Launch& launch, const float* x, std::int64_t x_stride, std::int64_t rows,
                 std::int64_t inputs, const std::int32_t* input_order, InputPlaces places,
                 std::uint16_t* out, const InputSums& sums) {
-  launch_round<false>(launch, places,
-                      round_args(x, x_stride, rows, inputs, input_order, out, sums));
+  launch_round<false>(launch, x, x_stride, rows, inputs, input_order, places, out, sums);
 }
 
 void round_fragments(const Launch& launch, const float* x, std::int64_t x_stride, std::int64_t rows,
                      std::int64_t inputs, const std::int32_t* input_order, InputPlaces places,
                      std::uint16_t* out, const InputSums& sums) {
-  launch_round<true>(launch, places, round_args(x, x_stride, rows, inputs, input_order, out, sums));
+  launch_round<true>(launch, x, x_stride, rows, inputs, input_order, places, out, sums);
 }
 
 }  // namespace quire::cuda

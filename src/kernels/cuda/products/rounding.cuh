@@ -8,31 +8,32 @@
 
 namespace quire::cuda {
 
-inline constexpr std::int64_t kPieceInputs = 128;  // that a warp rounds at once, four a lane
+inline constexpr std::int32_t kPieceInputs = 128;  // that a warp rounds at once, four a lane
 
 struct RoundArgs {
   const float* x;
   std::int64_t x_stride;
-  std::int64_t rows;
-  std::int64_t inputs;
+  std::int32_t rows;
+  std::int32_t inputs;
   const std::int32_t* input_order;
   std::uint16_t* out;
   InputSums sums;
   bool aligned;  // four inputs of `x` can be loaded at once
 
+  __host__ __device__ std::int32_t padded() const {
+    return static_cast<std::int32_t>(padded_inputs(inputs));
+  }
   // Rows that are rounded or, where sums are wanted, have zeros for sums.
-  __host__ __device__ std::int64_t summed_rows() const {
-    return sums.values == nullptr ? rows : sum_stride(rows);
+  __host__ __device__ std::int32_t summed_rows() const {
+    return sums.values == nullptr ? rows : static_cast<std::int32_t>(sum_stride(rows));
   }
-  __host__ __device__ std::int64_t row_pieces() const {
-    return (padded_inputs(inputs) + kPieceInputs - 1) / kPieceInputs;
+  __host__ __device__ std::int32_t row_pieces() const {
+    return (padded() + kPieceInputs - 1) / kPieceInputs;
   }
-  // Of all of them.
-  __host__ __device__ std::int64_t pieces() const { return summed_rows() * row_pieces(); }
 };
 
 // Four inputs, zeros beyond the last.
-__device__ inline float4 load_quad(const RoundArgs& args, std::int64_t row, std::int64_t k) {
+__device__ inline float4 load_quad(const RoundArgs& args, std::int32_t row, std::int32_t k) {
   const float* x = args.x + row * args.x_stride;
   if (args.aligned && k + 4 <= args.inputs) return *reinterpret_cast<const float4*>(x + k);
   float quad[4];
@@ -56,7 +57,7 @@ struct PlacedPairs {
 };
 
 template <InputPlaces kPlaces>
-__device__ PlacedPairs place_pairs(std::int64_t k, float4 quad) {
+__device__ PlacedPairs place_pairs(std::int32_t k, float4 quad) {
   const int t = static_cast<int>(k % 16) / 4;
   if constexpr (kPlaces == InputPlaces::kQuads) {
     return {{bits_of(__floats2bfloat162_rn(quad.x, quad.z)),
@@ -73,64 +74,79 @@ __device__ PlacedPairs place_pairs(std::int64_t k, float4 quad) {
 
 // Stores a lane's four inputs from input `k` of a row on. Whole warps call it.
 template <InputPlaces kPlaces, bool kFragments>
-__device__ void store_rounded(const RoundArgs& args, std::int64_t row, std::int64_t k,
+__device__ void store_rounded(const RoundArgs& args, std::int32_t row, std::int32_t k,
                               float4 quad) {
   quad = {
       __bfloat162float(__float2bfloat16_rn(quad.x)), __bfloat162float(__float2bfloat16_rn(quad.y)),
       __bfloat162float(__float2bfloat16_rn(quad.z)), __bfloat162float(__float2bfloat16_rn(quad.w))};
-  const std::int64_t padded = padded_inputs(args.inputs);
+  const std::int32_t padded = args.padded();
   if (row < args.rows && k < padded) {
     const PlacedPairs pairs = place_pairs<kPlaces>(k, quad);
-    for (int i = 0; i < 2; ++i) {
-      std::int64_t at = row * padded + k / 16 * 16 + 2 * pairs.lanes[i] + 8 * pairs.upper[i];
-      if constexpr (kFragments) {
-        at = (k / 32 * args.rows + row) * 32 + 8 * pairs.lanes[i] + k % 32 / 16 * 4 +
-             2 * pairs.upper[i];
+    if constexpr (kFragments) {
+      const std::int32_t at = (k / 32 * args.rows + row) * 32 + k % 32 / 16 * 4;
+      if constexpr (kPlaces == InputPlaces::kQuads) {  // both words stand side by side
+        *reinterpret_cast<uint2*>(args.out + at + 8 * pairs.lanes[0]) = {pairs.words[0],
+                                                                         pairs.words[1]};
+      } else {
+        for (int i = 0; i < 2; ++i) {
+          *reinterpret_cast<std::uint32_t*>(args.out + at + 8 * pairs.lanes[i] +
+                                            2 * pairs.upper[i]) = pairs.words[i];
+        }
       }
-      *reinterpret_cast<std::uint32_t*>(args.out + at) = pairs.words[i];
+    } else {
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t at =
+            std::int64_t{row} * padded + k / 16 * 16 + 2 * pairs.lanes[i] + 8 * pairs.upper[i];
+        *reinterpret_cast<std::uint32_t*>(args.out + at) = pairs.words[i];
+      }
     }
   }
   if (args.sums.values == nullptr) return;
-  const int quads = static_cast<int>(args.sums.sum_inputs) / 4;
+  const auto quads = static_cast<std::int32_t>(args.sums.sum_inputs) / 4;  // a power of two
   float sum = (quad.x + quad.y) + (quad.z + quad.w);
   for (int step = 1; step < quads; step *= 2) sum += __shfl_xor_sync(~0U, sum, step);
-  if (k / 4 % quads == 0 && k < args.inputs) {
-    args.sums.values[k / args.sums.sum_inputs * args.summed_rows() + row] = sum;
+  if ((k / 4 & (quads - 1)) == 0 && k < args.inputs) {
+    args.sums.values[std::int64_t{k / 4 >> (31 - __clz(quads))} * args.summed_rows() + row] = sum;
   }
 }
 
-// Rounds every `step`th piece from `first` on; some are loaded before the first is stored.
+// Rounds all pieces, by `warps` warps of which this is the `warp`th; each loads some before it
+// stores the first. `load`: of a row and an input.
+template <InputPlaces kPlaces, bool kFragments, typename Load>
+__device__ void round_pieces(const RoundArgs& args, std::int32_t warp, std::int32_t warps, int lane,
+                             const Load& load) {
+  constexpr int kAtOnce = 8;
+  const std::int32_t inputs = args.row_pieces() * kPieceInputs;
+  for (std::int32_t row = 0; row < args.rows; ++row) {
+    for (std::int32_t k = warp * kPieceInputs + 4 * lane; k < inputs;
+         k += kAtOnce * warps * kPieceInputs) {
+      float4 quads[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) quads[i] = load(row, k + i * warps * kPieceInputs);
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const std::int32_t at = k + i * warps * kPieceInputs;
+        if (at >= inputs) break;
+        store_rounded<kPlaces, kFragments>(args, row, at, quads[i]);
+      }
+    }
+  }
+}
+
+// The usual case has code of its own, and little of it: it is read but once, and waited for.
 template <InputPlaces kPlaces, bool kFragments>
-__device__ void round_pieces(const RoundArgs& args, std::int64_t first, std::int64_t step,
-                             int lane) {
-  constexpr int kAtOnce = 4;
-  const std::int64_t pieces = args.pieces();
-  const std::int64_t of_row = args.row_pieces();
-  for (; first < pieces; first += kAtOnce * step) {
-    float4 quads[kAtOnce] = {};
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const std::int64_t piece = first + i * step;
-      if (piece >= pieces || piece / of_row >= args.rows) continue;
-      quads[i] = load_quad(args, piece / of_row, piece % of_row * kPieceInputs + 4 * lane);
-    }
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      const std::int64_t piece = first + i * step;
-      if (piece >= pieces) continue;
-      store_rounded<kPlaces, kFragments>(args, piece / of_row,
-                                         piece % of_row * kPieceInputs + 4 * lane, quads[i]);
-    }
+__device__ void round_all(const RoundArgs& args, std::int32_t warp, std::int32_t warps, int lane) {
+  if (args.aligned && args.inputs % 4 == 0) {
+    round_pieces<kPlaces, kFragments>(
+        args, warp, warps, lane, [&](std::int32_t row, std::int32_t k) {
+          if (k >= args.inputs) return float4{};
+          return *reinterpret_cast<const float4*>(args.x + row * args.x_stride + k);
+        });
+  } else {
+    round_pieces<kPlaces, kFragments>(
+        args, warp, warps, lane,
+        [&](std::int32_t row, std::int32_t k) { return load_quad(args, row, k); });
   }
-}
-
-// Of weights that have their inputs in this order or, where it is null, as they are.
-inline RoundArgs round_args(const float* x, std::int64_t x_stride, std::int64_t rows,
-                            std::int64_t inputs, const std::int32_t* input_order,
-                            std::uint16_t* out, const InputSums& sums) {
-  const bool aligned = input_order == nullptr && x_stride % 4 == 0 &&
-                       reinterpret_cast<std::uintptr_t>(x) % sizeof(float4) == 0;
-  return {x, x_stride, rows, inputs, input_order, out, sums, aligned};
 }
 
 }  // namespace quire::cuda
