@@ -17,4 +17,15 @@ void launch_with_shared(void (*kernel)(Args...), dim3 grid, dim3 block, int shar
   launch_dependent(kernel, grid, block, static_cast<std::size_t>(shared), stream, args...);
 }
 
+// launch_dependent_clusters() so.
+template <typename... Args>
+void launch_clusters_with_shared(void (*kernel)(Args...), dim3 grid, dim3 block, unsigned cluster,
+                                 int shared, CUstream_st* stream,
+                                 std::type_identity_t<Args>... args) {
+  static_cast<void>(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared));
+  launch_dependent_clusters(kernel, grid, block, cluster, static_cast<std::size_t>(shared), stream,
+                            args...);
+}
+
 }  // namespace quire::cuda

@@ -37,6 +37,11 @@ __device__ void keep_registers(std::uint32_t (&registers)[kCount]) {
 #pragma unroll
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(registers[i])::"memory");
 }
+template <int kCount>
+__device__ void keep_registers(float (&registers)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(registers[i])::"memory");
+}
 
 // B in shared memory: columns of 64 bfloat16 numbers of consecutive K, 128 bytes a column, in the
 // 128-byte swizzle, from an address that is a multiple of 1024. The next 16 of K are 32 bytes on.

@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/async_copies.cuh"
 #include "kernels/cuda/pdl_launch.cuh"
+#include "kernels/cuda/products/cluster_copies.cuh"
 #include "kernels/cuda/products/many_tiles.cuh"
 #include "kernels/cuda/products/rounded_rows.h"
 
@@ -19,11 +20,13 @@ class ManyProducer {
       : maps_(maps),
         args_(args),
         buffers_(buffers),
-        lane_(static_cast<std::int32_t>(threadIdx.x % 32)) {}
+        lane_(static_cast<std::int32_t>(threadIdx.x % 32)),
+        rank_(Tile::kBlocks > 1 ? static_cast<std::int32_t>(cluster_rank()) : 0) {}
 
   // Weights do not change: the first of them are copied while kernels before this one run.
   __device__ void copy() {
-    const auto first_tile = static_cast<std::int32_t>(blockIdx.x);
+    const auto first_tile = static_cast<std::int32_t>(blockIdx.x) / Tile::kBlocks;
+    const auto step = static_cast<std::int32_t>(gridDim.x) / Tile::kBlocks;
     const std::int32_t chunks = (args_.groups() + Tile::kChunkGroups - 1) / Tile::kChunkGroups;
     const std::int32_t whole_chunks = args_.inputs / Tile::kChunkInputs;
     const std::int32_t early = min(whole_chunks, Tile::kStages);
@@ -33,7 +36,7 @@ class ManyProducer {
     wait_for_previous();
     std::int32_t done = 0;  // chunks of all tiles
     RingPlace<Tile::kStages> at;
-    for (std::int32_t tile = first_tile; tile < args_.order.count(); tile += gridDim.x) {
+    for (std::int32_t tile = first_tile; tile < args_.order.count(); tile += step) {
       const std::int32_t panel = first_tile_panel(tile);
       const std::int32_t row = args_.order.place(tile).row_tile * Tile::kRows;
       for (std::int32_t chunk = 0; chunk < chunks; ++chunk, ++done, at.advance()) {
@@ -60,7 +63,7 @@ class ManyProducer {
 
  private:
   __device__ std::int32_t first_tile_panel(std::int32_t tile) const {
-    return args_.order.place(tile).output_tile * Tile::kOutputPanels;
+    return (args_.order.place(tile).output_tile * Tile::kBlocks + rank_) * Tile::kOutputPanels;
   }
 
   __device__ void copy_whole_panels(std::int32_t panel, std::int32_t chunk, std::uint32_t stage) {
@@ -69,8 +72,8 @@ class ManyProducer {
     const std::uint32_t to = shared_address(buffers_.weights(stage));
 #pragma unroll
     for (int i = 0; i < kWeights; ++i) {
-      copy_box(maps_.panels[i], 0, chunk * Tile::kPanelUnits, panel,
-               to + i * Tile::kOutputPanels * Tile::kPanelBytes, buffers_.full(stage));
+      copy_box(maps_.panels[i], 0, chunk * Tile::kPanelUnits, panel, to + i * Tile::kWeightStride,
+               buffers_.full(stage));
     }
   }
 
@@ -80,23 +83,28 @@ class ManyProducer {
     const std::int64_t offset = Tile::kForm.header_bytes + std::int64_t{chunk} * Tile::kPanelBytes;
     const auto bytes = static_cast<std::uint32_t>(
         min(args_.panel_bytes - offset, std::int64_t{Tile::kPanelBytes}));
-    const std::int32_t count = min(args_.num_panels - panel, Tile::kOutputPanels);
+    const std::int32_t count = max(min(args_.num_panels - panel, Tile::kOutputPanels), 0);
     const std::int32_t own = lane_ % Tile::kOutputPanels;
     if (lane_ < Tile::kPanels && own < count) {
       const std::uint8_t* panels = args_.panels[lane_ / Tile::kOutputPanels];
       copy_bytes(panels + (panel + own) * args_.panel_bytes + offset, bytes,
-                 shared_address(buffers_.weights(stage)) + lane_ * Tile::kPanelBytes,
-                 buffers_.full(stage));
+                 shared_address(buffers_.panel(stage, lane_)), buffers_.full(stage));
     }
     return count * (Tile::kPanels / Tile::kOutputPanels) * bytes;
   }
 
   __device__ void copy_rows(std::int32_t row, std::int32_t chunk, std::uint32_t stage) {
-    const std::uint32_t to = shared_address(buffers_.rows(stage));
+    constexpr int kOwnRows = Tile::kRows / Tile::kBlocks;  // that this block copies
+    const std::uint32_t to = shared_address(buffers_.rows(stage)) + rank_ * kOwnRows * 128;
 #pragma unroll
     for (int box = 0; box < Tile::kChunkGroups / 2; ++box) {
-      copy_box(maps_.rows, chunk * Tile::kChunkInputs + box * 64, row, to + box * Tile::kBoxBytes,
-               buffers_.full(stage));
+      const std::int32_t input = chunk * Tile::kChunkInputs + box * 64;
+      if constexpr (Tile::kBlocks > 1) {
+        copy_box_to_blocks(maps_.rows, input, row + rank_ * kOwnRows, to + box * Tile::kBoxBytes,
+                           buffers_.full(stage), (1U << Tile::kBlocks) - 1);
+      } else {
+        copy_box(maps_.rows, input, row, to + box * Tile::kBoxBytes, buffers_.full(stage));
+      }
     }
   }
 
@@ -137,6 +145,7 @@ class ManyProducer {
   const ManyArgs& args_;
   ManyBuffers<Tile> buffers_;
   std::int32_t lane_;
+  std::int32_t rank_;  // of the block in its cluster
 };
 
 }  // namespace quire::cuda

@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/async_copies.cuh"
 #include "kernels/cuda/pdl_launch.cuh"
+#include "kernels/cuda/products/cluster_copies.cuh"
 #include "kernels/cuda/products/many_copies.cuh"
 #include "kernels/cuda/products/many_epilogue.cuh"
 #include "kernels/cuda/products/many_tiles.cuh"
@@ -32,10 +33,13 @@ class ManyConsumer {
         never_(args.inputs >> 31) {}
 
   __device__ void compute() {
-    for (auto tile = static_cast<std::int32_t>(blockIdx.x); tile < args_.order.count();
-         tile += gridDim.x) {
+    const std::int32_t rank = Tile::kBlocks > 1 ? static_cast<std::int32_t>(cluster_rank()) : 0;
+    const auto step = static_cast<std::int32_t>(gridDim.x) / Tile::kBlocks;
+    for (std::int32_t tile = static_cast<std::int32_t>(blockIdx.x) / Tile::kBlocks;
+         tile < args_.order.count(); tile += step) {
       const TileOrder::Place place = args_.order.place(tile);
-      const std::int32_t first_panel = place.output_tile * Tile::kOutputPanels;
+      const std::int32_t first_panel =
+          (place.output_tile * Tile::kBlocks + rank) * Tile::kOutputPanels;
       const std::int32_t panel = first_panel + warp_ % Tile::kOutputPanels;
       const std::uint8_t* panels = args_.panels[warp_ / Tile::kOutputPanels];
       multiply_tile(panels + min(panel, args_.num_panels - 1) * args_.panel_bytes);
@@ -60,9 +64,13 @@ class ManyConsumer {
   static constexpr bool kHasMinimumCodes = kForm.has_minimum_codes();
   static constexpr int kSpanSums = kHasMinimumCodes ? 2 : 1;  // at the same time
   static constexpr int kSums = Tile::kRows / 2;               // of a thread
+  // Halves of the rows have sums of their spans by turns: while tensor cores multiply those of one,
+  // the other's are added to the totals.
+  static constexpr int kParts = kHasSpans && Tile::kRows > 64 ? 2 : 1;
+  static constexpr int kPartRows = Tile::kRows / kParts;
   // Groups whose fragments are made at once, and multiplied in one step; halves have steps of their
-  // own.
-  static constexpr int kLoadGroups = kTerms == 1 && Tile::kSpanGroups % 2 == 0 ? 2 : 1;
+  // own. Measured: dense weights are faster with short steps.
+  static constexpr int kLoadGroups = kForm.is_dense() || Tile::kSpanGroups % 2 != 0 ? 1 : 2;
   static constexpr int kLoads = Tile::kChunkGroups / kLoadGroups;
   static constexpr int kSteps = kHasHalves ? 2 * kLoads : kLoads;  // of a chunk
   // Fragments of one load and of the next take turns with two sets of registers. A chunk with an
@@ -110,41 +118,72 @@ class ManyConsumer {
     }
   }
 
-  // The chunk from group `first` on, which has `groups` at most. While tensor cores multiply a
-  // step, the one before it is finished, and the next one's fragments are made; then its span is
-  // added to the totals, if it ends one.
+  // The chunk from group `first` on, where the panel has `groups` more.
   template <bool kIsTurned>
   __device__ void multiply_chunk(std::int32_t first, std::int32_t groups) {
+    if (kParts > 1 && groups >= Tile::kChunkGroups) {
+      multiply_groups<kIsTurned, true>(first, groups);
+    } else {
+      multiply_groups<kIsTurned, false>(first, groups);
+    }
+    last_stage_ = at_.stage;
+    at_.advance();
+  }
+
+  // While tensor cores multiply a step, the one before it is finished, and the next one's fragments
+  // are made; then its span is added to the totals, if it ends one. In a whole chunk with parts,
+  // the first part's span is added while the second is multiplied, and the second part's while the
+  // first is multiplied with the next step: code without branches, of which the assembler sees what
+  // is done when.
+  template <bool kIsTurned, bool kTakesTurns>
+  __device__ void multiply_groups(std::int32_t first, std::int32_t groups) {
     RingPlace<Tile::kStages> next_at = at_;
     next_at.advance();
 #pragma unroll
     for (int index = 0; index < kSteps; ++index) {
       const Step step(index);
-      if (step.group >= groups) break;
+      if (!kTakesTurns && step.group >= groups) break;
       FragmentSet& own = fragments_[(step.load + (kIsTurned ? 1 : 0)) % 2];
       FragmentSet& other = fragments_[(step.load + (kIsTurned ? 0 : 1)) % 2];
       const int next = step.group + kLoadGroups;
       const bool loads = (!kHasHalves || step.half == 1) && next < groups;
+      const bool ends_span =
+          kHasSpans && (kHasHalves || next % Tile::kSpanGroups == 0 || next >= groups);
       if (loads && next < Tile::kChunkGroups) load_words(at_.stage, first, next);
       if (loads && next == Tile::kChunkGroups) {
         barrier_wait(buffers_.full(next_at.stage), next_at.parity);
         load_words(next_at.stage, first + next, 0);
       }
-      multiply_step(step, own);
-      if constexpr (!kHasHalves) keep(other);
+      multiply_step<0>(step, own);
+      if (kTakesTurns && index > 0) {
+        wgmma_wait<1>();
+        if (!kHasHalves || step.half == 0) keep(other);
+        if (step.begins_span()) add_span<kParts - 1>();
+      }
+      if constexpr (kParts > 1) multiply_step<1>(step, own);
+      if (!kTakesTurns) {
+        wgmma_wait<kParts>();
+        if (!kHasHalves || step.half == 0) keep(other);
+      }
       if (index == 0 && first > 0) release();
       if (loads) expand_words(first + next, other);
-      if (kHasSpans && (kHasHalves || next % Tile::kSpanGroups == 0 || next >= groups)) {
-        add_span(step, first, next > groups ? step.group : next - 1, own);
-      }
+      if (!ends_span) continue;
+      load_span(step, first, next > groups ? step.group : next - 1);
+      wgmma_wait<kTakesTurns ? 1 : 0>();
+      if (!kTakesTurns) keep(own);
+      add_span<0>();
+      if constexpr (kParts > 1 && !kTakesTurns) add_span<1>();
     }
-    last_stage_ = at_.stage;
-    at_ = next_at;
+    if constexpr (kTakesTurns) {
+      wgmma_wait<0>();
+      keep(fragments_[0]);
+      keep(fragments_[1]);
+      add_span<kParts - 1>();
+    }
   }
 
   __device__ const std::uint8_t* block_of(std::uint32_t stage, int group) const {
-    return buffers_.weights(stage) + warp_ * Tile::kPanelBytes +
-           group / Tile::kBlockGroups * kForm.block_bytes;
+    return buffers_.panel(stage, warp_) + group / Tile::kBlockGroups * kForm.block_bytes;
   }
 
   // What the fragments of a load are made of, from group `group` on of the chunk in a stage, which
@@ -188,9 +227,11 @@ class ManyConsumer {
     }
   }
 
-  // The products of the step before are done then.
+  // With the rows of a part.
+  template <int kPart>
   __device__ void multiply_step(Step step, const FragmentSet& fragments) {
-    const std::uint64_t rows = swizzled_operand(shared_address(buffers_.rows(at_.stage)));
+    const std::uint64_t rows =
+        swizzled_operand(shared_address(buffers_.rows(at_.stage)) + kPart * kPartRows * 128);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kLoadGroups; ++i) {
@@ -201,46 +242,55 @@ class ManyConsumer {
         if (kHasHalves && j != step.half) continue;
         const bool adds = !step.begins_span() || i > 0 || (j >= kSpanSums && !kHasHalves);
         const bool is_minimum = kHasMinimumCodes && sum_of_fragment<kLayout>(j) == 1;
-        WgmmaBf16<Tile::kRows>::multiply(is_minimum ? minimum_sums() : sums(), fragments[i][j],
-                                         of_group + j / kTerms * 2, adds);
+        WgmmaBf16<kPartRows>::multiply(is_minimum ? minimum_sums<kPart>() : sums<kPart>(),
+                                       fragments[i][j], of_group + j / kTerms * 2, adds);
       }
     }
     wgmma_commit();
-    wgmma_wait<1>();
   }
 
-  // Adds the span that a step ends with group `last`, once the step is done.
-  __device__ void add_span(Step step, std::int32_t first, int last, const FragmentSet& fragments) {
+  // What a span is added with that a step ends with group `last`.
+  __device__ void load_span(Step step, std::int32_t first, int last) {
     const std::uint8_t* block = block_of(at_.stage, last);
-    const SpanScales scales = load_span_scales<kLayout>(header_, block, last % Tile::kBlockGroups,
-                                                        first + last, step.half, lane_);
-    const std::uint8_t* inputs =
-        buffers_.sums(at_.stage) +
-        (step.group / Tile::kSpanGroups * Tile::kRows + lane_ % 4 * 2) * sizeof(float);
-    wgmma_wait<0>();
-    keep(fragments);
+    scales_ = load_span_scales<kLayout>(header_, block, last % Tile::kBlockGroups, first + last,
+                                        step.half, lane_);
+    inputs_ = buffers_.sums(at_.stage) +
+              (step.group / Tile::kSpanGroups * Tile::kRows + lane_ % 4 * 2) * sizeof(float);
+  }
+
+  // Adds a part's sums, which are done.
+  template <int kPart>
+  __device__ void add_span() {
+    keep_registers(sums<kPart>());
+    if constexpr (kHasMinimumCodes) keep_registers(minimum_sums<kPart>());
 #pragma unroll
-    for (int j = 0; j < Tile::kRows / 8; ++j) {
+    for (int j = 0; j < kPartRows / 8; ++j) {
       float2 of_rows = {};
-      if constexpr (kForm.has_minimum) of_rows = float_pair_at(inputs + j * 32);
+      if constexpr (kForm.has_minimum) {
+        of_rows = float_pair_at(inputs_ + (kPart * kPartRows / 8 + j) * 32);
+      }
 #pragma unroll
       for (int r = 0; r < 4; ++r) {
-        float& total = totals_[4 * j + r];
-        total = fmaf(scales.scale[r / 2], sums()[4 * j + r], total);
+        float& total = totals_[kPart * kPartRows / 2 + 4 * j + r];
+        total = fmaf(scales_.scale[r / 2], sums<kPart>()[4 * j + r], total);
         if constexpr (kHasMinimumCodes) {
-          total = fmaf(scales.minimum[r / 2], minimum_sums()[4 * j + r], total);
+          total = fmaf(scales_.minimum[r / 2], minimum_sums<kPart>()[4 * j + r], total);
         }
         if constexpr (kForm.has_minimum) {
-          total = fmaf(scales.minimum[r / 2], r % 2 == 0 ? of_rows.x : of_rows.y, total);
+          total = fmaf(scales_.minimum[r / 2], r % 2 == 0 ? of_rows.x : of_rows.y, total);
         }
       }
     }
   }
 
-  // Of the stage before.
+  // Of the stage before, to all who copy into it.
   __device__ void release() {
     __syncwarp();
-    if (lane_ == 0) barrier_arrive(buffers_.empty(last_stage_));
+    if constexpr (Tile::kBlocks > 1) {
+      if (lane_ < Tile::kBlocks) barrier_arrive_at(buffers_.empty(last_stage_), lane_);
+    } else {
+      if (lane_ == 0) barrier_arrive(buffers_.empty(last_stage_));
+    }
   }
 
   // Stores blocks [kFirst, kFirst + kBlocks) of eight rows. first_panel: of the warpgroup.
@@ -287,18 +337,20 @@ class ManyConsumer {
     finish<kHalf / 8, kIsUp ? kHalf / 8 : 0>(nullptr, first_panel, row + (kIsUp ? kHalf : 0));
   }
 
-  __device__ float (&sums())[kSums] {
+  template <int kPart>
+  __device__ float (&sums())[kPartRows / 2] {
     if constexpr (kHasSpans) {
-      return sums_;
+      return sums_[kPart];
     } else {
       return totals_;
     }
   }
-  __device__ float (&minimum_sums())[kSums] {
+  template <int kPart>
+  __device__ float (&minimum_sums())[kPartRows / 2] {
     if constexpr (kHasMinimumCodes) {
-      return minimum_sums_;
+      return minimum_sums_[kPart];
     } else {
-      return sums();
+      return sums<kPart>();
     }
   }
 
@@ -315,8 +367,11 @@ class ManyConsumer {
   ZeroPairs zeros_[kLoadGroups];
   FragmentSet fragments_[2] = {};
   float totals_[kSums];
-  float sums_[kHasSpans ? kSums : 1];  // of a span
-  float minimum_sums_[kHasMinimumCodes ? kSums : 1];
+  // Of a span.
+  float sums_[kParts][kHasSpans ? kPartRows / 2 : 1];
+  float minimum_sums_[kParts][kHasMinimumCodes ? kPartRows / 2 : 1];
+  SpanScales scales_;
+  const std::uint8_t* inputs_ = nullptr;  // sums of them
 };
 
 template <typename Tile>
@@ -328,11 +383,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (threadIdx.x == 0) {
     for (std::uint32_t stage = 0; stage < Tile::kStages; ++stage) {
       barrier_init(buffers.full(stage), 1);
-      barrier_init(buffers.empty(stage), 4 * Tile::kWarpgroups);
+      barrier_init(buffers.empty(stage), 4 * Tile::kWarpgroups * Tile::kBlocks);
     }
     fence_barrier_init();
   }
-  __syncthreads();
+  if constexpr (Tile::kBlocks > 1) {
+    synchronize_cluster();
+  } else {
+    __syncthreads();
+  }
   let_next_start();
   if (threadIdx.x >= 128 * Tile::kWarpgroups) {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(Tile::kCopyRegisters));
@@ -342,6 +401,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     wait_for_previous();
     ManyConsumer<Tile>(maps, args, buffers).compute();
   }
+  // What one block of a cluster copies to another, or tells it, must find it there.
+  if constexpr (Tile::kBlocks > 1) synchronize_cluster();
 }
 
 }  // namespace quire::cuda

@@ -39,8 +39,8 @@ TileOrder tile_order(const ManyCall& call) {
   const auto cached =
       static_cast<std::int32_t>(std::max<std::int64_t>(kCachedBytes / tile_bytes, 1));
   return {.row_tiles = row_tiles,
-          .output_tiles = static_cast<std::int32_t>((call.num_panels + Tile::kOutputPanels - 1) /
-                                                    Tile::kOutputPanels),
+          .output_tiles = static_cast<std::int32_t>((call.num_panels + Tile::kClusterPanels - 1) /
+                                                    Tile::kClusterPanels),
           .group = std::min(row_tiles, cached)};
 }
 
@@ -68,7 +68,7 @@ void launch_many(const Launch& launch, const ManyCall& call) {
   args.input_sums = x.sums;
   args.output = many_output(call);
   ManyMaps maps = {};
-  maps.rows = bf16_rows_map(x.x, x.rows, x.padded_inputs, Tile::kRows);
+  maps.rows = bf16_rows_map(x.x, x.rows, x.padded_inputs, Tile::kRows / Tile::kBlocks);
   maps.panels[0] = chunks_map<Tile>(weight, call, args.panel_bytes);
   if constexpr (Tile::kIsGated) {
     args.panels[1] = call.up->panel(call.first_panel);
@@ -79,9 +79,9 @@ void launch_many(const Launch& launch, const ManyCall& call) {
   if (args.output.is_boxed) {
     maps.out = float_rows_map(args.output.out, x.rows, args.output.outputs, args.output.stride);
   }
-  const auto blocks = static_cast<unsigned>(std::min(args.order.count(), launch.multiprocessors));
-  launch_with_shared(many_rows_product<Tile>, blocks, Tile::kThreads, Tile::kSharedBytes,
-                     launch.stream, maps, args);
+  const int clusters = std::min(args.order.count(), launch.multiprocessors / Tile::kBlocks);
+  launch_clusters_with_shared(many_rows_product<Tile>, Tile::kBlocks * clusters, Tile::kThreads,
+                              Tile::kBlocks, Tile::kSharedBytes, launch.stream, maps, args);
 }
 
 // Measured: a step takes a while beside what tensor cores take for its products.
@@ -93,13 +93,31 @@ constexpr TileKind tile_kind() {
           .launch = launch_many<Tile>};
 }
 
-// Weights whose sums have no spans take larger tiles. Two warpgroups and twice as many rows were up
-// to three times as fast, but have not been compared with few rows on a device yet.
+// Sums of spans take registers, so that tiles are smaller.
 template <WeightLayout kLayout>
 void launch_layout(const Launch& launch, const ManyCall& call) {
-  constexpr int kRows = fragment_form(kLayout).span_groups == 0 ? 128 : 64;
-  static constexpr TileKind kKinds[] = {tile_kind<ManyTile<kLayout, 1, kRows>>()};
-  launch_best(launch, call, kKinds);
+  if constexpr (fragment_form(kLayout).span_groups == 0) {
+    static constexpr TileKind kKinds[] = {tile_kind<ManyTile<kLayout, 2, 256>>(),
+                                          tile_kind<ManyTile<kLayout, 2, 128>>(),
+                                          tile_kind<ManyTile<kLayout, 1, 128>>()};
+    static constexpr TileKind kGatedKinds[] = {tile_kind<ManyTile<kLayout, 2, 256, true>>(),
+                                               tile_kind<ManyTile<kLayout, 2, 128, true>>(),
+                                               tile_kind<ManyTile<kLayout, 2, 64, true>>()};
+    if (call.up != nullptr) return launch_best(launch, call, kGatedKinds);
+    launch_best(launch, call, kKinds);
+  } else if constexpr (fragment_form(kLayout).has_minimum_codes()) {  // two sums of a span
+    static constexpr TileKind kKinds[] = {tile_kind<ManyTile<kLayout, 1, 64>>()};
+    static constexpr TileKind kGatedKinds[] = {tile_kind<ManyTile<kLayout, 2, 64, true>>()};
+    if (call.up != nullptr) return launch_best(launch, call, kGatedKinds);
+    launch_best(launch, call, kKinds);
+  } else {
+    static constexpr TileKind kKinds[] = {tile_kind<ManyTile<kLayout, 2, 128>>(),
+                                          tile_kind<ManyTile<kLayout, 1, 64>>()};
+    static constexpr TileKind kGatedKinds[] = {tile_kind<ManyTile<kLayout, 2, 128, true>>(),
+                                               tile_kind<ManyTile<kLayout, 2, 64, true>>()};
+    if (call.up != nullptr) return launch_best(launch, call, kGatedKinds);
+    launch_best(launch, call, kKinds);
+  }
 }
 
 }  // namespace quire::cuda

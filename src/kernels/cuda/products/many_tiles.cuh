@@ -11,9 +11,9 @@
 
 namespace quire::cuda {
 
-// `row_tiles` x `output_tiles` tiles. Those that run at the same time shall share what they read
-// through the L2 cache: tiles of `group` row tiles are computed one output tile after the other,
-// then those of the next row tiles.
+// `row_tiles` x `output_tiles` tiles of a cluster. Those that run at the same time shall share what
+// they read through the L2 cache: tiles of `group` row tiles are computed one output tile after the
+// other, then those of the next row tiles.
 struct TileOrder {
   std::int32_t row_tiles = 0;
   std::int32_t output_tiles = 0;
@@ -36,7 +36,11 @@ struct TileOrder {
 // A block's tile of kRows rows by 64 outputs for each of `kGroups` warpgroups, and a ring of stages
 // that it multiplies: a chunk of inputs of the rows and the panels. Of a gated product the first of
 // two warpgroups computes the gate, the other the other product, both of the same 64 outputs.
-template <WeightLayout kLayoutOf, int kGroups, int kTileRows, bool kHasGate = false>
+//
+// The blocks of a cluster have tiles of the same rows side by side. Each copies a part of the rows
+// to all of them: what goes through the L2 cache to a multiprocessor is what limits dense products.
+template <WeightLayout kLayoutOf, int kGroups, int kTileRows, bool kHasGate = false,
+          int kShares = 2>
 struct ManyTile {
   static constexpr WeightLayout kLayout = kLayoutOf;
   static constexpr FragmentForm kForm = fragment_form(kLayout);
@@ -46,10 +50,12 @@ struct ManyTile {
   static constexpr int kPanels = 4 * kWarpgroups;
   static constexpr int kOutputPanels = kIsGated ? 4 : kPanels;
   static_assert(!kIsGated || kWarpgroups == 2);
+  static constexpr int kBlocks = kShares;  // of a cluster
+  static constexpr int kClusterPanels = kBlocks * kOutputPanels;
   static constexpr int kThreads = 128 * (kWarpgroups + 1);
   // Registers of a thread that copies, and of one that multiplies.
-  static constexpr int kCopyRegisters = kWarpgroups > 2 ? 32 : 24;
-  static constexpr int kRegisters = kWarpgroups > 2 ? 160 : 240;
+  static constexpr int kCopyRegisters = 56;
+  static constexpr int kRegisters = kWarpgroups > 2 ? 152 : 224;
 
   // A chunk has whole blocks of a panel.
   static constexpr int kLeastGroups = kForm.span_groups == 0 ? 2 : 4;
@@ -75,8 +81,11 @@ struct ManyTile {
   static constexpr int kPanelUnits = panel_units();
   static constexpr int kUnitBytes = kPanelBytes / kPanelUnits;
   static constexpr int kWeightBytes = kPanels * kPanelBytes;
+  // Of a gated product's two weights: boxes are copied to multiples of 128.
+  static constexpr int kWeightStride = (kOutputPanels * kPanelBytes + 127) / 128 * 128;
+  static constexpr int kWeightsEnd = kPanels / kOutputPanels * kWeightStride;
   static constexpr int kSumBytes = kForm.has_minimum ? kSpans * kRows * 4 : 0;
-  static constexpr int kStageBytes = (kRowBytes + kWeightBytes + kSumBytes + 1023) / 1024 * 1024;
+  static constexpr int kStageBytes = (kRowBytes + kWeightsEnd + kSumBytes + 1023) / 1024 * 1024;
 
   // Rows of results that a stage takes, where there are some to add to: boxes of 32 rows and 32
   // outputs, those of the same rows side by side.
@@ -117,8 +126,13 @@ struct ManyBuffers {
   __device__ std::uint8_t* weights(std::uint32_t stage) const {
     return rows(stage) + Tile::kRowBytes;
   }
+  // Of a warp.
+  __device__ std::uint8_t* panel(std::uint32_t stage, std::int32_t warp) const {
+    return weights(stage) + warp / Tile::kOutputPanels * Tile::kWeightStride +
+           warp % Tile::kOutputPanels * Tile::kPanelBytes;
+  }
   __device__ std::uint8_t* sums(std::uint32_t stage) const {
-    return weights(stage) + Tile::kWeightBytes;
+    return weights(stage) + Tile::kWeightsEnd;
   }
   __device__ std::uint8_t* results(std::int32_t warpgroup) const {
     return rows(Tile::kStages) + warpgroup * Tile::kStoreBytes;

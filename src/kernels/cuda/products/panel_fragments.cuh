@@ -122,22 +122,22 @@ __device__ inline std::uint32_t pair_word(__nv_bfloat162 pair) {
   return *reinterpret_cast<const std::uint32_t*>(&pair);
 }
 
-// Two of 128.0: their last seven bits count in ones.
-inline constexpr std::uint32_t kPairOf128 = 0x43004300U;
-
-// Bits of a word beside others. It is one instruction: compilers take two where both are constants.
-__device__ inline std::uint32_t select_bits(std::uint32_t word, std::uint32_t mask,
-                                            std::uint32_t others) {
+// (word & mask) | bits in one instruction. Of two constants the compiler makes two.
+__device__ inline std::uint32_t mask_and_set(std::uint32_t word, std::uint32_t mask,
+                                             std::uint32_t bits) {
   std::uint32_t result = 0;
-  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(result) : "r"(word), "r"(mask), "r"(others));
+  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(result) : "r"(word), "r"(mask), "r"(bits));
   return result;
 }
 
+// Two of 128.0: their last seven bits count in ones.
+inline constexpr std::uint32_t kPairOf128 = 0x43004300U;
+
 // The codes of bytes 0 and 2 of a word, signed bytes.
 __device__ inline std::uint32_t signed_bytes(std::uint32_t word) {
-  const std::uint32_t low = select_bits(word, 0x007F007FU, kPairOf128);
+  const std::uint32_t low = mask_and_set(word, 0x007F007FU, kPairOf128);
   // 128, or 256 for negative ones
-  const std::uint32_t base = select_bits(word, 0x00800080U, kPairOf128);
+  const std::uint32_t base = mask_and_set(word, 0x00800080U, kPairOf128);
   return subtract_pairs(low, base);
 }
 
@@ -267,9 +267,9 @@ __device__ void expand_quad(const GroupWords<kCodes>& group, const ZeroPairs& ze
     const std::uint32_t low = words[row] >> (4 * step);
 #pragma unroll
     for (int odd = 0; odd < 2; ++odd) {
-      std::uint32_t code = select_bits(low >> (8 * odd), 0x000F000FU, kPairOf128);
+      std::uint32_t code = mask_and_set(low >> (8 * odd), 0x000F000FU, kPairOf128);
       if constexpr (kCodes != CodeForm::kBits4) {
-        code = select_bits(high >> (8 * odd), high_mask, code);
+        code = mask_and_set(high >> (8 * odd), high_mask, code);
       }
       pairs[odd] = subtract_pairs(code, kZero);
     }

@@ -150,8 +150,7 @@ void gated_matmul(const Launch& launch, const float* x, std::int64_t rows, Activ
                   const GatedProducts& products, float* out) {
   if (rows == 0) return;
   const WeightLayout layout = products.gate->layout();
-  if (!on_tensor_cores(layout, mode) || products.up->layout() != layout ||
-      (are_many(layout, rows) && !gates_many(layout))) {
+  if (!on_tensor_cores(layout, mode) || products.up->layout() != layout) {
     gated_in_two(launch, x, rows, mode, products, out);
   } else if (are_many(layout, rows)) {
     Launch rest = launch;

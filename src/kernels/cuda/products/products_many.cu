@@ -77,8 +77,6 @@ void launch_best(const Launch& launch, const ManyCall& call, std::span<const Til
 
 bool multiplies_many(WeightLayout layout) { return multiplies_on_tensor_cores(layout); }
 
-bool gates_many(WeightLayout layout) { return layout == WeightLayout::kBF16; }
-
 void product_of_many(const Launch& launch, const ManyRows& x, const MatmulPart& part) {
   launch_many_rows(launch, {.x = x, .part = part});
 }

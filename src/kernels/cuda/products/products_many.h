@@ -25,9 +25,6 @@ bool multiplies_many(WeightLayout layout);
 
 void product_of_many(const Launch& launch, const ManyRows& x, const MatmulPart& part);
 
-// Whether there are kernels of two such weights, of a gate and what it lets through.
-bool gates_many(WeightLayout layout);
-
 // Of two weights of one layout. out: [rows][outputs].
 void gated_product_of_many(const Launch& launch, const ManyRows& x, const GatedProducts& products,
                            float* out);

@@ -8,8 +8,7 @@ template <int kWarpgroups, int kRows, bool kIsGated = false>
 using Bf16Tile = ManyTile<WeightLayout::kBF16, kWarpgroups, kRows, kIsGated>;
 
 constexpr TileKind kBf16Kinds[] = {tile_kind<Bf16Tile<2, 256>>(), tile_kind<Bf16Tile<3, 128>>(),
-                                   tile_kind<Bf16Tile<2, 128>>(), tile_kind<Bf16Tile<1, 128>>(),
-                                   tile_kind<Bf16Tile<1, 64>>()};
+                                   tile_kind<Bf16Tile<2, 128>>(), tile_kind<Bf16Tile<1, 128>>()};
 constexpr TileKind kGatedBf16Kinds[] = {tile_kind<Bf16Tile<2, 256, true>>(),
                                         tile_kind<Bf16Tile<2, 128, true>>(),
                                         tile_kind<Bf16Tile<2, 64, true>>()};
