@@ -127,8 +127,9 @@ void plan_blocks(FewArgs& args, const FragmentForm& form, int multiprocessors) {
   constexpr std::int32_t kManyPanels = 4;  // of a multiprocessor
   FewPlan& plan = args.plan;
   args.tiles = args.rows <= 8 ? 1 : (args.rows <= 16 ? 2 : 4);
-  // Two panels a warp halve what it reads of rows.
-  const bool in_pairs = args.tiles > 1 && args.panels >= kManyPanels * multiprocessors;
+  // Two panels a warp halve what it reads of rows; what decodes blocks has no registers for them.
+  const bool in_pairs = form.codes < CodeForm::kBlocks && args.tiles > 1 &&
+                        args.panels >= kManyPanels * multiprocessors;
   plan.item_panels = args.is_gated || in_pairs ? 2 : 1;
   plan.items = args.is_gated ? args.panels : divided_up(args.panels, plan.item_panels);
   plan.splits = divided_up(args.rows, 8 * args.tiles);
