@@ -4,9 +4,9 @@
 //
 // Compact layouts are no such thing: they keep the blocks of one encoding as the file has them
 // ([16 outputs][bytes before the blocks of a row], [block][16 outputs][bytes of the block]), and
-// kernels do not know them. What multiplies them are the kernels of their product layout, after
-// some blocks have been expanded to it at a time; so an encoding costs one function
-// (MatmulKernels::expand), and memory is what the file has.
+// the CPU's kernels do not know them. What multiplies them are the kernels of their product layout,
+// after some blocks have been expanded to it at a time; so an encoding costs one function
+// (MatmulKernels::expand), and memory is what the file has. GPUs' kernels decode the blocks.
 #pragma once
 
 #include <cstdint>

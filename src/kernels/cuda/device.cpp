@@ -8,7 +8,6 @@
 #include "kernels/cuda/errors.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/piece_graphs.h"
-#include "kernels/cuda/products/products.h"
 #include "kernels/cuda/stream.h"
 #include "kernels/cuda_device.h"
 #include "kernels/sampling/sample_rows.h"
@@ -44,12 +43,6 @@ class CudaDevice final : public Device {
 
   Result<PackedWeight> pack(std::span<const EncodedMatrix> parts,
                             const PackOptions& options) override {
-    const WeightLayout layout = layout_at_load(parts[0].encoding, parts[0].cols, options);
-    if (!cuda::multiplies(layout)) {
-      return Status::unimplemented(
-          fmt::format("CUDA has no kernels for weights of layout {}", weight_layout_name(layout)),
-          "use --device cpu, or a model in another format");
-    }
     return PackedWeight::pack(pool_, parts.data(), static_cast<int>(parts.size()), options);
   }
   Result<PackedWeight> adopt(PackedWeight packed) override {

@@ -143,8 +143,26 @@ TEST_F(CudaExperts, AreThoseOfTheCpu) {
   }
 }
 
+TEST_F(CudaExperts, TakeCompactBlocks) {
+  for (const Encoding encoding :
+       {Encoding::kMXFP4, Encoding::kQ2_K, Encoding::kQ3_K, Encoding::kQ8_K, Encoding::kIQ4_NL,
+        Encoding::kIQ4_XS, Encoding::kNVFP4, Encoding::kNVFP4Scaled, Encoding::kIQ2_XXS,
+        Encoding::kIQ2_XS, Encoding::kIQ3_S, Encoding::kIQ1_M, Encoding::kTQ1_0,
+        Encoding::kHqq2Span64, Encoding::kHqq4Span64}) {
+    SCOPED_TRACE(encoding_traits(encoding).name);
+    check(all_of(encoding), 64);
+  }
+  Mixture mixture = all_of(Encoding::kMXFP4);  // whose spans end with the rows
+  mixture.hidden = 288;
+  mixture.width = 352;
+  mixture.biases = true;
+  mixture.clamped = ClampedGate{.alpha = 1.702F, .limit = 1.5F};
+  check(mixture, 60);
+}
+
 TEST_F(CudaExperts, HaveFloatsWhereTheyAreAskedFor) {
-  for (const Encoding encoding : {Encoding::kF32, Encoding::kBF16, Encoding::kQ4_K}) {
+  for (const Encoding encoding :
+       {Encoding::kF32, Encoding::kBF16, Encoding::kQ4_K, Encoding::kMXFP4, Encoding::kIQ2_S}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     Mixture mixture = all_of(encoding);
     mixture.is_float = true;
@@ -188,6 +206,7 @@ TEST_F(CudaExperts, HaveOrdersOfInputs) {
 TEST_F(CudaExperts, MixLayouts) {
   check({.gate = Encoding::kQ4_K, .up = Encoding::kQ4_K, .down = Encoding::kQ6_K}, 60);
   check({.gate = Encoding::kQ4_0, .up = Encoding::kQ4_K, .down = Encoding::kQ5_1}, 60);
+  check({.gate = Encoding::kQ2_K, .up = Encoding::kQ2_K, .down = Encoding::kQ3_K}, 60);
 }
 
 }  // namespace cuda_experts_test

@@ -52,8 +52,7 @@ struct FewChunk {
 // registers have room for.
 constexpr int few_sums_at_once(const FragmentForm& form, int tiles, int panels) {
   const int tile_spans = tiles == 4 ? 16 : 8;
-  const int halves = form.has_halves ? 2 : 1;
-  const int spans = tile_spans / (tiles * panels * halves * (form.has_minimum ? 2 : 1));
+  const int spans = tile_spans / (tiles * panels * form.num_sums() * (form.has_minimum ? 2 : 1));
   return spans > 1 ? spans : 1;
 }
 
@@ -70,7 +69,7 @@ class FewConsumer {
 
   // What a lane needs to multiply a group.
   struct Group {
-    GroupWords<kCodes> words[kPanels];
+    LaneWords<kLayout> words[kPanels];
     uint4 x[kTiles];
   };
 
@@ -115,7 +114,7 @@ class FewConsumer {
       if (group == 0) receive();
       for (int half = 0; half < kHalves; ++half) {
         for (int i = 0; i < kPanels; ++i) {
-          add_span(chunk, group, i, scales_of(chunk, group, i, half), sums.halves[half][i]);
+          add_span(chunk, group, i, half, scales_of(chunk, group, i, half), sums);
         }
       }
     }
@@ -148,16 +147,16 @@ class FewConsumer {
       const int bytes = (kCodes == CodeForm::kBf16 ? (left + 1) / 2 * 2 : left) * 32;
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
-        group.words[panel].load_front(group_of(chunk, whole, panel), bytes, lane_);
+        group.words[panel].load_front(block_of(chunk, whole, panel), bytes, lane_);
       }
       load_rows(chunk, whole, group);
       add_group(group);
     }
   }
 
-  // Of layouts whose rows have one scale: after the last unit.
+  // Of layouts whose rows have one scale, or a divisor: after the last unit.
   __device__ void end_panel() {
-    if constexpr (kForm.span_groups == 0 && !kForm.is_dense()) {
+    if constexpr (kForm.ends_with_factor()) {
 #pragma unroll
       for (int panel = 0; panel < kPanels; ++panel) {
 #pragma unroll
@@ -172,11 +171,12 @@ class FewConsumer {
  private:
   static constexpr int kTerms = fragment_terms(kCodes);
   static constexpr int kHalves = kForm.has_halves ? 2 : 1;
+  static constexpr int kSums = kForm.num_sums();
   static constexpr int kSpanGroups = static_cast<int>(kForm.span_groups);
 
-  // Of a span, or of the halves of a group.
+  // Of a span, or of the halves of a group; the second ones may be of codes of minima.
   struct SpanSums {
-    Sums halves[kHalves];
+    Sums of[kSums];
   };
 
   __device__ const std::uint8_t* block_of(const FewChunk& chunk, std::int32_t group,
@@ -184,10 +184,9 @@ class FewConsumer {
     constexpr FragmentForm form = fragment_form(kLayout);
     return chunk.weights + panel * panel_bytes_ + (form.block_offset(group) - form.header_bytes);
   }
-  __device__ const std::uint8_t* group_of(const FewChunk& chunk, std::int32_t group,
-                                          int panel) const {
-    constexpr FragmentForm form = fragment_form(kLayout);
-    return chunk.weights + panel * panel_bytes_ + (form.group_offset(group) - form.header_bytes);
+  // Of a group in its block.
+  __device__ static int place_of(std::int32_t group) {
+    return group % static_cast<int>(kForm.block_groups);
   }
 
   __device__ void load_rows(const FewChunk& chunk, std::int32_t group, Group& to) const {
@@ -198,41 +197,33 @@ class FewConsumer {
     }
   }
 
-  // `zeros`: of a panel.
+  // Adds to one sum of a panel or to two; with `begins`, these are new. `zeros`: of a panel.
   template <typename Zeros>
-  __device__ void multiply_group(const Group& group, const Zeros& zeros, bool begins, Sums& sums,
-                                 Sums& second_half) const {
+  __device__ void multiply_group(const Group& group, const Zeros& zeros, bool begins, Sums& first,
+                                 Sums& second) const {
     GroupFragments<kCodes> a[kPanels];
 #pragma unroll
     for (int panel = 0; panel < kPanels; ++panel) {
-      expand_group<kLayout>(group.words[panel], zeros(panel), lane_, a[panel]);
+      expand_lane_words<kLayout>(group.words[panel], zeros(panel), lane_, a[panel]);
     }
 #pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const uint4 x = group.x[i];
+    for (int index = 0; index < 2 * kTerms; ++index) {
+      const bool is_second = sum_of_fragment<kLayout>(index) == 1;
+      const bool is_new = begins && index < kSums;
 #pragma unroll
-      for (int panel = 0; panel < kPanels; ++panel) {
-        TileSums& sum = sums[panel][i];
-        if (begins) {
-          multiply(sum, a[panel][0], x.x, x.y);
-        } else {
-          multiply_add(sum, a[panel][0], x.x, x.y);
+      for (int i = 0; i < kTiles; ++i) {
+        const uint4 x = group.x[i];
+        const std::uint32_t b0 = index < kTerms ? x.x : x.z;
+        const std::uint32_t b1 = index < kTerms ? x.y : x.w;
+#pragma unroll
+        for (int panel = 0; panel < kPanels; ++panel) {
+          TileSums& sum = is_second ? second[panel][i] : first[panel][i];
+          if (is_new) {
+            multiply(sum, a[panel][index], b0, b1);
+          } else {
+            multiply_add(sum, a[panel][index], b0, b1);
+          }
         }
-        if constexpr (kTerms == 2) multiply_add(sum, a[panel][1], x.x, x.y);
-      }
-    }
-#pragma unroll
-    for (int i = 0; i < kTiles; ++i) {
-      const uint4 x = group.x[i];
-#pragma unroll
-      for (int panel = 0; panel < kPanels; ++panel) {
-        TileSums& sum = sums[panel][i];
-        if constexpr (kForm.has_halves) {
-          multiply(second_half[panel][i], a[panel][1], x.z, x.w);
-        } else {
-          multiply_add(sum, a[panel][kTerms], x.z, x.w);
-        }
-        if constexpr (kTerms == 2) multiply_add(sum, a[panel][3], x.z, x.w);
       }
     }
   }
@@ -240,7 +231,8 @@ class FewConsumer {
   __device__ void load_group(const FewChunk& chunk, std::int32_t group, Group& to) const {
 #pragma unroll
     for (int panel = 0; panel < kPanels; ++panel) {
-      to.words[panel].load(group_of(chunk, group, panel), lane_);
+      load_lane_words<kLayout>(block_of(chunk, group, panel), place_of(group), lane_,
+                               to.words[panel]);
     }
     load_rows(chunk, group, to);
   }
@@ -263,27 +255,28 @@ class FewConsumer {
       Group own;
       load_group(chunk, group + i, own);
       multiply_group(
-          own, [&](int panel) { return zeros[panel]; }, i == 0, sums.halves[0],
-          sums.halves[kHalves - 1]);
+          own, [&](int panel) { return zeros[panel]; }, i == 0, sums.of[0], sums.of[kSums - 1]);
     }
   }
 
   __device__ SpanScales scales_of(const FewChunk& chunk, std::int32_t group, int panel,
                                   int half) const {
     return load_span_scales<kLayout>(headers_[panel], block_of(chunk, group, panel),
-                                     group_of(chunk, group, panel), chunk.first_group + group, half,
-                                     lane_);
+                                     place_of(group), chunk.first_group + group, half, lane_);
   }
 
-  // Adds a span of a panel, or half a group.
-  __device__ void add_span(const FewChunk& chunk, std::int32_t group, int panel,
-                           const SpanScales& span, const TileSums (&sums)[kTiles]) {
+  // Adds a span of a panel, or half `half` of a group.
+  __device__ void add_span(const FewChunk& chunk, std::int32_t group, int panel, int half,
+                           const SpanScales& span, const SpanSums& sums) {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       TileSums& total = totals_[panel][tile];
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        total.of[i] = fmaf(span.scale[i / 2], sums[tile].of[i], total.of[i]);
+        total.of[i] = fmaf(span.scale[i / 2], sums.of[half][panel][tile].of[i], total.of[i]);
+        if constexpr (kForm.has_minimum_codes()) {
+          total.of[i] = fmaf(span.minimum[i / 2], sums.of[1][panel][tile].of[i], total.of[i]);
+        }
       }
       if constexpr (kForm.has_minimum) {
         const float2 inputs = *reinterpret_cast<const float2*>(
@@ -326,8 +319,8 @@ class FewConsumer {
         for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
           for (int panel = 0; panel < kPanels; ++panel) {
-            add_span(chunk, (first + i) * kSpanGroups, panel, scales[i][half][panel],
-                     sums[i].halves[half][panel]);
+            add_span(chunk, (first + i) * kSpanGroups, panel, half, scales[i][half][panel],
+                     sums[i]);
           }
         }
       }

@@ -14,5 +14,8 @@ FewLauncher few_dense_launcher(WeightLayout layout);
 FewLauncher few_group_launcher(WeightLayout layout);
 FewLauncher few_zero_launcher(WeightLayout layout);
 FewLauncher few_codebook_launcher(WeightLayout layout);
+FewLauncher few_block_launcher(WeightLayout layout);
+FewLauncher few_grid_launcher(WeightLayout layout);
+FewLauncher few_hqq_launcher(WeightLayout layout);
 
 }  // namespace quire::cuda

@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/cuda_test_support.h"
-#include "kernels/cuda/products/products.h"
 #include "kernels/matmul_test_support.h"
 
 namespace quire {
@@ -19,11 +18,10 @@ using Floats = std::vector<float>;
 
 class CudaFloatProducts : public CudaOps {
  protected:
-  // Calls check(encoding, inputs, outputs) for every encoding that a GPU takes.
+  // Calls check(encoding, inputs, outputs) for every encoding.
   template <typename F>
   static void for_encodings(const F& check) {
     for (const Encoding encoding : kAllEncodings) {
-      if (!cuda::multiplies(layout_of(encoding))) continue;
       SCOPED_TRACE(encoding_traits(encoding).name);
       // Where the outputs of a panel share scales, it is whole.
       const std::int64_t outputs = encoding == Encoding::kF8Block128 ? 48 : 41;

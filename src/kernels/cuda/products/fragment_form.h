@@ -2,7 +2,8 @@
 // that follow from group_layout.h and codebook_panel.h.
 //
 // All layouts are seen as a header, then blocks of some groups of 32 inputs; dense ones as blocks
-// of one group. The order of the sums of one output is this, for any number of rows:
+// of one group. Compact blocks have their groups in no order of bytes, and group_bytes is the mean.
+// The order of the sums of one output is this, for any number of rows:
 //
 //   span_groups == 0   One sum of all inputs, 16 at a time. Dense weights: it is the result. Others
 //                      (scales of a whole row): it is multiplied by the scale at last.
@@ -23,18 +24,35 @@
 //   codebooks          spans of inputs that share a scale; the table's values rounded to bfloat16
 //   kInt8Row, kF8Row, kUint4ZeroRow, kInt8ZeroRow
 //                      one sum
+//   compact blocks     spans of eight groups, fewer at the end of a row, of one, or of half a group
+//                      (block_form.h); with codes of minima, these have sums of their own, which
+//                      are added behind those of codes. Where rows have divisors, totals are
+//                      multiplied by one over them at last.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/codebook_panel.h"
+#include "kernels/cuda/products/block_form.h"
 #include "kernels/cuda/products/rounded_rows.h"
 #include "kernels/group_layout.h"
 
 namespace quire::cuda {
 
 // What codes are, and how they lie.
-enum class CodeForm : std::uint8_t { kBf16, kF16, kBits8, kBits4, kBits5, kBits6, kF8, kNF4, kFP4 };
+enum class CodeForm : std::uint8_t {
+  kBf16,
+  kF16,
+  kBits8,
+  kBits4,
+  kBits5,
+  kBits6,
+  kF8,
+  kNF4,
+  kFP4,
+  kBlocks,
+  kBlocksAndMinima  // whose minima are codes, too
+};
 
 // Always inlined: see group_layout.h.
 struct FragmentForm {
@@ -47,8 +65,21 @@ struct FragmentForm {
   std::int64_t span_groups = 0;
   bool has_halves = false;
   bool has_minimum = false;
-  bool has_zeros = false;  // zero points
+  bool has_zeros = false;     // zero points
+  bool has_divisors = false;  // of rows
 
+  // Whether a span has a second sum, of the codes of minima.
+  [[gnu::always_inline]] constexpr bool has_minimum_codes() const {
+    return codes == CodeForm::kBlocksAndMinima;
+  }
+  // Sums of a span.
+  [[gnu::always_inline]] constexpr int num_sums() const {
+    return has_halves || has_minimum_codes() ? 2 : 1;
+  }
+  // Whether totals are multiplied by a factor of their output at last.
+  [[gnu::always_inline]] constexpr bool ends_with_factor() const {
+    return has_divisors || (span_groups == 0 && !is_dense());
+  }
   // Dense layouts take any number of inputs; the others a multiple of 32.
   [[gnu::always_inline]] constexpr bool is_dense() const {
     return codes == CodeForm::kBf16 || codes == CodeForm::kF16;
@@ -85,6 +116,26 @@ struct FragmentForm {
           .span_groups = groups};
 }
 
+[[gnu::always_inline]] constexpr FragmentForm block_fragments_form(WeightLayout layout) {
+  const std::int64_t bytes = panel_block_bytes(layout);
+  const BlockShape shape = block_shape(layout);
+  FragmentForm form = {
+      .codes = layout == WeightLayout::kBlocksQ2_K ? CodeForm::kBlocksAndMinima : CodeForm::kBlocks,
+      .header_bytes = has_divisors(layout) ? 4 * kPanelOutputs : 0,
+      .block_groups = shape.groups,
+      .group_bytes = bytes / shape.groups,
+      .block_bytes = bytes,
+      .span_groups = 1,
+      .has_halves = has_half_spans(layout),
+      .has_minimum = is_hqq_blocks(layout),
+      .has_divisors = has_divisors(layout)};
+  if (has_long_spans(layout)) {  // as if as many blocks were one
+    form.block_bytes *= kLongSpanGroups / shape.groups;
+    form.block_groups = form.span_groups = kLongSpanGroups;
+  }
+  return form;
+}
+
 [[gnu::always_inline]] constexpr CodeForm code_form(const GroupLayout& layout) {
   if (layout.float_codes) return CodeForm::kF8;
   if (layout.code_bits == 8) return CodeForm::kBits8;
@@ -97,6 +148,7 @@ struct FragmentForm {
   if (layout == WeightLayout::kBF16) return dense_form(CodeForm::kBf16);
   if (layout == WeightLayout::kF16) return dense_form(CodeForm::kF16);
   if (is_codebook(layout)) return codebook_form(layout);
+  if (is_blocks(layout)) return block_fragments_form(layout);
   const GroupLayout groups = group_layout(layout);
   FragmentForm form = {
       .codes = code_form(groups),
@@ -121,9 +173,9 @@ struct FragmentForm {
   return form;
 }
 
-// Weights of float32 and compact ones do not.
+// Weights of float32 do not; product layouts of compact ones no matrix has.
 [[gnu::always_inline]] constexpr bool multiplies_on_tensor_cores(WeightLayout layout) {
-  return layout != WeightLayout::kF32 && layout < WeightLayout::kInt8Halves;
+  return layout != WeightLayout::kF32 && (layout < WeightLayout::kInt8Halves || is_blocks(layout));
 }
 
 }  // namespace quire::cuda

@@ -3,7 +3,9 @@
 #include "base/checked.h"
 #include "kernels/cuda/dynamic_shared.h"
 #include "kernels/cuda/products/few_panel.cuh"
+#include "kernels/cuda/products/grid_codes.cuh"
 #include "kernels/cuda/products/grouped_kernel.cuh"
+#include "kernels/cuda/products/hqq_codes.cuh"
 
 namespace quire::cuda {
 namespace {

@@ -35,7 +35,8 @@ __device__ inline float bias_of(const GroupedArgs& args, int matrix, int group,
 __device__ inline TileInputs tile_inputs(const GroupedKernelArgs& args, const GroupTile& tile,
                                          int lane) {
   const auto row_at = [&](int row) { return x_row(args.product, tile.group, tile.begin + row); };
-  TileInputs x = {.x_stride = args.inputs.rows * 32, .sum_stride = sum_stride(args.inputs.rows)};
+  TileInputs x = {.x_stride = static_cast<std::int32_t>(args.inputs.rows * 32),
+                  .sum_stride = static_cast<std::int32_t>(sum_stride(args.inputs.rows))};
   if (lane / 4 < tile.count) x.x = args.inputs.x + row_at(lane / 4) * 32 + lane % 4 * 8;
   if (args.inputs.sums == nullptr) return x;
   for (int i = 0; i < 2; ++i) {
@@ -104,16 +105,17 @@ GroupedLauncher<Args> grouped_launcher(WeightLayout layout,
 
 template <typename Family, typename Args>
 void launch_grouped(const Launch& launch, WeightLayout layout, const Args& args) {
-  constexpr auto kLayouts =
-      std::make_integer_sequence<int, static_cast<int>(WeightLayout::kInt8Halves)>();
+  constexpr auto kLayouts = std::make_integer_sequence<int, kNumWeightLayouts>();
   grouped_launcher<Family, Args>(layout, kLayouts)(launch, args);
 }
 
 // Of kFewTileRows rows and of kWideTileRows.
 void launch_grouped_few(const Launch& launch, WeightLayout layout, const GroupedKernelArgs& args);
 void launch_grouped_wide(const Launch& launch, WeightLayout layout, const GroupedKernelArgs& args);
-// Of layouts with zero points.
+// Of layouts with zero points, and of compact ones.
 void launch_grouped_wide_zeros(const Launch& launch, WeightLayout layout,
                                const GroupedKernelArgs& args);
+void launch_grouped_wide_blocks(const Launch& launch, WeightLayout layout,
+                                const GroupedKernelArgs& args);
 
 }  // namespace quire::cuda

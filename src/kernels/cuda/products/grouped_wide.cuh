@@ -240,11 +240,18 @@ __global__ void __launch_bounds__(kWideThreads, 2)
   store_sums_of_groups(args, tile, first_group, num_groups - first_group, shared.exchange);
 }
 
-// Those with zero points are compiled on their own.
-template <bool kHasZeros>
+// Layouts that are compiled on their own.
+enum class WidePart : std::uint8_t { kOthers, kZeros, kBlocks };
+
+constexpr WidePart wide_part(WeightLayout layout) {
+  if (is_blocks(layout)) return WidePart::kBlocks;
+  return fragment_form(layout).has_zeros ? WidePart::kZeros : WidePart::kOthers;
+}
+
+template <WidePart kPart>
 struct WideFamily {
   static constexpr bool has(WeightLayout layout) {
-    return has_wide_tiles(layout) && fragment_form(layout).has_zeros == kHasZeros;
+    return has_wide_tiles(layout) && wide_part(layout) == kPart;
   }
 
   template <WeightLayout kLayout>

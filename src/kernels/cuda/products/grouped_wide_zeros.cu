@@ -4,7 +4,7 @@ namespace quire::cuda {
 
 void launch_grouped_wide_zeros(const Launch& launch, WeightLayout layout,
                                const GroupedKernelArgs& args) {
-  launch_grouped<WideFamily<true>>(launch, layout, args);
+  launch_grouped<WideFamily<WidePart::kZeros>>(launch, layout, args);
 }
 
 }  // namespace quire::cuda

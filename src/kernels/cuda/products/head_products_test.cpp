@@ -78,8 +78,8 @@ class CudaHeadProducts : public CudaOps {
 };
 
 TEST_F(CudaHeadProducts, AreThoseOfTheCpu) {
-  for (const Encoding encoding :
-       {Encoding::kBF16, Encoding::kF16, Encoding::kQ8_0, Encoding::kQ4_1, Encoding::kF32}) {
+  for (const Encoding encoding : {Encoding::kBF16, Encoding::kF16, Encoding::kQ8_0, Encoding::kQ4_1,
+                                  Encoding::kMXFP4, Encoding::kF32}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     for (const bool is_float : {false, true}) {
       check({.encoding = encoding, .copied = 16, .is_float = is_float});

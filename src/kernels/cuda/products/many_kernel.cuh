@@ -61,7 +61,9 @@ class ManyConsumer {
   static constexpr int kTerms = fragment_terms(kForm.codes);
   static constexpr bool kHasSpans = kForm.span_groups != 0;
   static constexpr bool kHasHalves = kForm.has_halves;
-  static constexpr int kSums = Tile::kRows / 2;  // of a thread
+  static constexpr bool kHasMinimumCodes = kForm.has_minimum_codes();
+  static constexpr int kSpanSums = kHasMinimumCodes ? 2 : 1;  // at the same time
+  static constexpr int kSums = Tile::kRows / 2;               // of a thread
   // Halves of the rows have sums of their spans by turns: while tensor cores multiply those of one,
   // the other's are added to the totals.
   static constexpr int kParts = kHasSpans && Tile::kRows > 64 ? 2 : 1;
@@ -110,7 +112,7 @@ class ManyConsumer {
     keep(fragments_[0]);
     keep(fragments_[1]);
     release();
-    if constexpr (!kHasSpans && !kForm.is_dense()) {
+    if constexpr (kForm.ends_with_factor()) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) totals_[i] *= header_.factor[i / 2 % 2];
     }
@@ -183,9 +185,6 @@ class ManyConsumer {
   __device__ const std::uint8_t* block_of(std::uint32_t stage, int group) const {
     return buffers_.panel(stage, warp_) + group / Tile::kBlockGroups * kForm.block_bytes;
   }
-  __device__ static std::int64_t offset_in_block(int group) {
-    return kForm.block_header_bytes + group % Tile::kBlockGroups * kForm.group_bytes;
-  }
 
   // What the fragments of a load are made of, from group `group` on of the chunk in a stage, which
   // begins with the panel's group `first`.
@@ -193,14 +192,15 @@ class ManyConsumer {
 #pragma unroll
     for (int i = 0; i < kLoadGroups; ++i) {
       const std::uint8_t* block = block_of(stage, group + i);
-      const std::uint8_t* codes = block + offset_in_block(group + i);
-      // What stands in shared memory behind a panel's end is of other chunks.
-      if (kForm.is_dense() && (first + group + i + 1) * 32 > args_.inputs) {
-        const std::int64_t begin = std::int64_t{first + group + i} * kForm.group_bytes;
-        words_[i].load_front(codes, static_cast<int>(args_.panel_bytes - begin), lane_);
-      } else {
-        words_[i].load(codes, lane_);
+      if constexpr (kForm.is_dense()) {
+        // What stands in shared memory behind a panel's end is of other chunks.
+        if ((first + group + i + 1) * 32 > args_.inputs) {
+          const std::int64_t begin = std::int64_t{first + group + i} * kForm.group_bytes;
+          words_[i].load_front(block, static_cast<int>(args_.panel_bytes - begin), lane_);
+          continue;
+        }
       }
+      load_lane_words<kLayout>(block, (group + i) % Tile::kBlockGroups, lane_, words_[i]);
       if constexpr (kForm.has_zeros && kHasSpans) zeros_[i] = load_zeros<kLayout>(block, lane_);
     }
   }
@@ -210,7 +210,7 @@ class ManyConsumer {
 #pragma unroll
     for (int i = 0; i < kLoadGroups; ++i) {
       const ZeroPairs zeros = kHasSpans ? zeros_[i] : header_.zeros;
-      expand_group<kLayout>(words_[i], zeros, lane_, fragments[i]);
+      expand_lane_words<kLayout>(words_[i], zeros, lane_, fragments[i]);
       if (kLoadGroups > 1 && !kForm.is_dense() && (first + i) * 32 >= args_.inputs) {
         for (auto& fragment : fragments[i]) {
           for (std::uint32_t& pair : fragment) pair = 0;
@@ -240,9 +240,10 @@ class ManyConsumer {
 #pragma unroll
       for (int j = 0; j < 2 * kTerms; ++j) {
         if (kHasHalves && j != step.half) continue;
-        const bool adds = !step.begins_span() || i > 0 || (j > 0 && !kHasHalves);
-        WgmmaBf16<kPartRows>::multiply(sums<kPart>(), fragments[i][j], of_group + j / kTerms * 2,
-                                       adds);
+        const bool adds = !step.begins_span() || i > 0 || (j >= kSpanSums && !kHasHalves);
+        const bool is_minimum = kHasMinimumCodes && sum_of_fragment<kLayout>(j) == 1;
+        WgmmaBf16<kPartRows>::multiply(is_minimum ? minimum_sums<kPart>() : sums<kPart>(),
+                                       fragments[i][j], of_group + j / kTerms * 2, adds);
       }
     }
     wgmma_commit();
@@ -251,7 +252,7 @@ class ManyConsumer {
   // What a span is added with that a step ends with group `last`.
   __device__ void load_span(Step step, std::int32_t first, int last) {
     const std::uint8_t* block = block_of(at_.stage, last);
-    scales_ = load_span_scales<kLayout>(header_, block, block + offset_in_block(last), first + last,
+    scales_ = load_span_scales<kLayout>(header_, block, last % Tile::kBlockGroups, first + last,
                                         step.half, lane_);
     inputs_ = buffers_.sums(at_.stage) +
               (step.group / Tile::kSpanGroups * Tile::kRows + lane_ % 4 * 2) * sizeof(float);
@@ -261,6 +262,7 @@ class ManyConsumer {
   template <int kPart>
   __device__ void add_span() {
     keep_registers(sums<kPart>());
+    if constexpr (kHasMinimumCodes) keep_registers(minimum_sums<kPart>());
 #pragma unroll
     for (int j = 0; j < kPartRows / 8; ++j) {
       float2 of_rows = {};
@@ -271,6 +273,9 @@ class ManyConsumer {
       for (int r = 0; r < 4; ++r) {
         float& total = totals_[kPart * kPartRows / 2 + 4 * j + r];
         total = fmaf(scales_.scale[r / 2], sums<kPart>()[4 * j + r], total);
+        if constexpr (kHasMinimumCodes) {
+          total = fmaf(scales_.minimum[r / 2], minimum_sums<kPart>()[4 * j + r], total);
+        }
         if constexpr (kForm.has_minimum) {
           total = fmaf(scales_.minimum[r / 2], r % 2 == 0 ? of_rows.x : of_rows.y, total);
         }
@@ -340,6 +345,14 @@ class ManyConsumer {
       return totals_;
     }
   }
+  template <int kPart>
+  __device__ float (&minimum_sums())[kPartRows / 2] {
+    if constexpr (kHasMinimumCodes) {
+      return minimum_sums_[kPart];
+    } else {
+      return sums<kPart>();
+    }
+  }
 
   const ManyMaps& maps_;
   const ManyArgs& args_;
@@ -350,12 +363,13 @@ class ManyConsumer {
   RingPlace<Tile::kStages> at_;
   std::uint32_t last_stage_ = 0;
   std::int32_t never_;  // zero (keep_fragment())
-  GroupWords<kForm.codes> words_[kLoadGroups];
+  LaneWords<kLayout> words_[kLoadGroups];
   ZeroPairs zeros_[kLoadGroups];
   FragmentSet fragments_[2] = {};
   float totals_[kSums];
   // Of a span.
   float sums_[kParts][kHasSpans ? kPartRows / 2 : 1];
+  float minimum_sums_[kParts][kHasMinimumCodes ? kPartRows / 2 : 1];
   SpanScales scales_;
   const std::uint8_t* inputs_ = nullptr;  // sums of them
 };

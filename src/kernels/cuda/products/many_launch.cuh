@@ -105,6 +105,13 @@ void launch_layout(const Launch& launch, const ManyCall& call) {
                                                tile_kind<ManyTile<kLayout, 2, 64, true>>()};
     if (call.up != nullptr) return launch_best(launch, call, kGatedKinds);
     launch_best(launch, call, kKinds);
+  } else if constexpr (fragment_form(kLayout).has_minimum_codes() ||
+                       fragment_form(kLayout).block_bytes > 4096) {
+    // Two sums of a span, or blocks that shared memory has no room for beside many rows.
+    static constexpr TileKind kKinds[] = {tile_kind<ManyTile<kLayout, 1, 64>>()};
+    static constexpr TileKind kGatedKinds[] = {tile_kind<ManyTile<kLayout, 2, 64, true>>()};
+    if (call.up != nullptr) return launch_best(launch, call, kGatedKinds);
+    launch_best(launch, call, kKinds);
   } else {
     static constexpr TileKind kKinds[] = {tile_kind<ManyTile<kLayout, 2, 128>>(),
                                           tile_kind<ManyTile<kLayout, 1, 64>>()};

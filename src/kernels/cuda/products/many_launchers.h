@@ -46,5 +46,8 @@ ManyLauncher many_span_launcher(WeightLayout layout);
 ManyLauncher many_zero_launcher(WeightLayout layout);
 ManyLauncher many_nf4_launcher(WeightLayout layout);
 ManyLauncher many_fp4_launcher(WeightLayout layout);
+ManyLauncher many_block_launcher(WeightLayout layout);
+ManyLauncher many_grid_launcher(WeightLayout layout);
+ManyLauncher many_hqq_launcher(WeightLayout layout);
 
 }  // namespace quire::cuda

@@ -37,7 +37,9 @@ constexpr int fragment_words(CodeForm codes) {
 }
 
 // Fragments that each 16 inputs of a group are multiplied with, one after the other.
-constexpr int fragment_terms(CodeForm codes) { return codes == CodeForm::kF16 ? 2 : 1; }
+constexpr int fragment_terms(CodeForm codes) {
+  return codes == CodeForm::kF16 || codes == CodeForm::kBlocksAndMinima ? 2 : 1;
+}
 
 __device__ inline std::uint32_t word_at(const std::uint8_t* from) {
   return *reinterpret_cast<const std::uint32_t*>(from);
@@ -159,7 +161,11 @@ __device__ inline std::uint32_t expand_e4m3(std::uint32_t word, bool upper) {
   return multiply_pairs(tiny, 0x7B807B80U);
 }
 
-// codebook_table() rounded to bfloat16: lower and upper bytes, four values a word.
+// Tables that nibbles stand for values of: those of codebook_table() rounded to bfloat16, kIq4Table
+// (quant/compact_block.h), and the numbers of E2M1, whose fourth bit is a sign.
+enum class NibbleTable : std::uint8_t { kNF4, kFP4, kIQ4, kE2M1 };
+
+// Lower and upper bytes of bfloat16 numbers, four values a word.
 struct CodebookBytes {
   std::uint32_t low[4];
   std::uint32_t high[4];
@@ -168,28 +174,49 @@ inline constexpr CodebookBytes kNf4Bytes = {{0xCA063280U, 0x00BA3D92U, 0xAD7C25A
                                             {0xBEBFBFBFU, 0x00BDBEBEU, 0x3E3E3E3DU, 0x3F3F3F3EU}};
 inline constexpr CodebookBytes kFp4Bytes = {{0x802BAB00U, 0x802B00ABU, 0x802BAB00U, 0x802B00ABU},
                                             {0x3F3F3B00U, 0x3E3E3F3EU, 0xBFBFBB00U, 0xBEBEBFBEU}};
+inline constexpr CodebookBytes kIq4Bytes = {{0x82A6D0FEU, 0x20B00C44U, 0x18C85080U, 0xE2B28A54U},
+                                            {0xC2C2C2C2U, 0xC1C1C2C2U, 0x4241413FU, 0x42424242U}};
+inline constexpr CodebookBytes kE2m1Bytes = {{0xC0800000U, 0xC0804000U},
+                                             {0x3F3F3F00U, 0x40404040U}};
 
-// The values of four codes, nibbles of the lower half of a word: those of the first and the third
-// as one pair, those of the others as another. fourth_bits: a byte of ones for each code above 7.
-template <CodeForm kCodes>
-__device__ void look_up(std::uint32_t nibbles, std::uint32_t fourth_bits, std::uint32_t& first,
+constexpr CodebookBytes table_bytes(NibbleTable table) {
+  if (table == NibbleTable::kIQ4) return kIq4Bytes;
+  if (table == NibbleTable::kE2M1) return kE2m1Bytes;
+  return table == NibbleTable::kNF4 ? kNf4Bytes : kFp4Bytes;
+}
+
+// Bytes of two words by the nibbles of the lower half of a third one, none of which is above 7.
+__device__ inline std::uint32_t select_bytes(std::uint32_t lower, std::uint32_t upper,
+                                             std::uint32_t nibbles) {
+  std::uint32_t bytes = 0;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(lower), "r"(upper), "r"(nibbles));
+  return bytes;
+}
+
+// The values of four codes: those of the first and the third as one pair, those of the others as
+// another. lower_bits: three bits of each, in the nibbles of the lower half of a word; fourth_bits:
+// a byte of ones for each code above 7.
+template <NibbleTable kTable>
+__device__ void look_up(std::uint32_t lower_bits, std::uint32_t fourth_bits, std::uint32_t& first,
                         std::uint32_t& second) {
-  constexpr CodebookBytes kBytes = kCodes == CodeForm::kNF4 ? kNf4Bytes : kFp4Bytes;
-  const std::uint32_t lower_bits = nibbles & 0x7777U;
+  constexpr CodebookBytes kBytes = table_bytes(kTable);
+  constexpr bool kHasSigns = kTable == NibbleTable::kE2M1;
   const auto select = [&](const std::uint32_t(&bytes)[4]) {
-    const std::uint32_t of_first_eight = __byte_perm(bytes[0], bytes[1], lower_bits);
-    const std::uint32_t of_others = __byte_perm(bytes[2], bytes[3], lower_bits);
+    const std::uint32_t of_first_eight = select_bytes(bytes[0], bytes[1], lower_bits);
+    if constexpr (kHasSigns) return of_first_eight;
+    const std::uint32_t of_others = select_bytes(bytes[2], bytes[3], lower_bits);
     return (of_first_eight & ~fourth_bits) | (of_others & fourth_bits);
   };
   const std::uint32_t low = select(kBytes.low);
-  const std::uint32_t high = select(kBytes.high);
+  std::uint32_t high = select(kBytes.high);
+  if constexpr (kHasSigns) high |= fourth_bits & 0x80808080U;
   first = __byte_perm(low, high, 0x6240);
   second = __byte_perm(low, high, 0x7351);
 }
 
 // Both sums of 16 of a codebook's word: a quad of the first 16 inputs in its low nibbles, one of
 // the second in its high ones.
-template <CodeForm kCodes>
+template <NibbleTable kTable>
 __device__ void expand_codebook(std::uint32_t word, std::uint32_t (&even)[2],
                                 std::uint32_t (&odd)[2]) {
   const std::uint32_t codes = __byte_perm(word, 0, 0x3120);  // bytes 0 and 2, then 1 and 3
@@ -199,8 +226,9 @@ __device__ void expand_codebook(std::uint32_t word, std::uint32_t (&even)[2],
   std::uint32_t odd_mask = 0;
   asm("prmt.b32 %0, %1, %2, 0xD9C8;" : "=r"(even_mask) : "r"(up), "r"(codes));
   asm("prmt.b32 %0, %1, %2, 0xFBEA;" : "=r"(odd_mask) : "r"(up), "r"(codes));
-  look_up<kCodes>(codes, even_mask, even[0], even[1]);
-  look_up<kCodes>(codes >> 16, odd_mask, odd[0], odd[1]);
+  const std::uint32_t lower_bits = codes & 0x77777777U;
+  look_up<kTable>(lower_bits, even_mask, even[0], even[1]);
+  look_up<kTable>(lower_bits >> 16, odd_mask, odd[0], odd[1]);
 }
 
 // What is subtracted from the codes of outputs 2 g and 2 g + 1, where there are zero points: pairs
@@ -261,9 +289,11 @@ __device__ void expand_group(const GroupWords<kCodes>& group, const ZeroPairs& z
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     if constexpr (kCodes == CodeForm::kNF4 || kCodes == CodeForm::kFP4) {
+      constexpr NibbleTable kTable =
+          kCodes == CodeForm::kNF4 ? NibbleTable::kNF4 : NibbleTable::kFP4;
       std::uint32_t even[2];
       std::uint32_t odd[2];
-      expand_codebook<kCodes>(words[row], even, odd);
+      expand_codebook<kTable>(words[row], even, odd);
 #pragma unroll
       for (int step = 0; step < 2; ++step) {
         a[step][row] = even[step];

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/products/codebook_values.cuh"
 #include "kernels/cuda/products/fragment_form.h"
+#include "kernels/cuda/products/lane_group.cuh"
 #include "kernels/cuda/products/panel_fragments.cuh"
 
 namespace quire::cuda {
@@ -57,6 +58,10 @@ __device__ PanelHeader load_panel_header(const std::uint8_t* panel, std::int64_t
     const float2 factor = float_pair_at(panel + 8 * g);
     header.factor[0] = factor.x;
     header.factor[1] = factor.y;
+    if constexpr (kForm.has_divisors) {
+#pragma unroll
+      for (float& of_row : header.factor) of_row = 1.0F / of_row;
+    }
     if constexpr (kForm.has_zeros && kForm.span_groups == 0) {
       constexpr std::int64_t kBlock = group_layout(kLayout).panel_header_bytes();
       const float2 scale = half_pair_at(panel + kBlock + 4 * g);
@@ -84,12 +89,12 @@ __device__ float nested_span_scale(const PanelHeader& header, std::uint32_t byte
   return __fadd_rn(product, float_at(tail));
 }
 
-// Of the span that group `index` of the panel ends or, with has_halves, of half `half` of it.
-// `block` and `group` are where they begin.
+// Of the span that group `index` of the panel is in or, with has_halves, of half `half` of it:
+// group `place` of the block that begins at `block`. With codes of minima, `minimum` is what their
+// sum is multiplied with.
 template <WeightLayout kLayout>
 __device__ SpanScales load_span_scales(const PanelHeader& header, const std::uint8_t* block,
-                                       const std::uint8_t* group, std::int64_t index, int half,
-                                       int lane) {
+                                       int place, std::int64_t index, int half, int lane) {
   constexpr FragmentForm kForm = fragment_form(kLayout);
   const int g = lane / 4;
   if constexpr (kForm.span_groups == 0) return {{header.factor[0], header.factor[1]}, {}};
@@ -101,6 +106,16 @@ __device__ SpanScales load_span_scales(const PanelHeader& header, const std::uin
     }
     const float2 scale = float_pair_at(block + 8 * g);
     return {{scale.x, scale.y}, {}};
+  } else if constexpr (is_blocks(kLayout)) {
+    SpanScales span;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const PlaceInBlock at = place_in_block<kLayout>(block, place, 2 * g + row);
+      const BlockScale of = BlockCodes<kLayout>::scale(at.block, at.group, half);
+      span.scale[row] = of.scale;
+      span.minimum[row] = of.minimum;
+    }
+    return span;
   } else {
     constexpr GroupLayout kGroups = group_layout(kLayout);
     if constexpr (kGroups.span == ScaleSpan::kPanelBlocks) {
@@ -114,6 +129,7 @@ __device__ SpanScales load_span_scales(const PanelHeader& header, const std::uin
       span.minimum[0] = minimum.x;
       span.minimum[1] = minimum.y;
     }
+    const std::uint8_t* group = block + kForm.block_header_bytes + place * kForm.group_bytes;
     const std::uint8_t* factors = group + kGroups.code_bytes() + 2 * g;
 #pragma unroll
     for (int row = 0; row < 2; ++row) {

@@ -124,10 +124,6 @@ void gated_in_two(Launch launch, const float* x, std::int64_t rows, ActivationMo
 
 }  // namespace
 
-bool multiplies(WeightLayout layout) {
-  return layout == WeightLayout::kF32 || multiplies_on_tensor_cores(layout);
-}
-
 std::uint64_t products_workspace_bytes(const StreamLimits& limits) {
   const std::int64_t rows = limits.max_rows;
   // gated_in_two() has room for rows of as many outputs as any product has inputs.

@@ -11,10 +11,11 @@ namespace quire::cuda {
 namespace {
 
 FewLauncher launcher_of(WeightLayout layout) {
-  for (const auto find : {few_dense_launcher, few_group_launcher, few_zero_launcher}) {
+  for (const auto find : {few_dense_launcher, few_group_launcher, few_zero_launcher,
+                          few_codebook_launcher, few_block_launcher, few_grid_launcher}) {
     if (const FewLauncher launcher = find(layout); launcher != nullptr) return launcher;
   }
-  return few_codebook_launcher(layout);
+  return few_hqq_launcher(layout);
 }
 
 constexpr std::uint64_t kAlignment = 256;
@@ -126,8 +127,9 @@ void plan_blocks(FewArgs& args, const FragmentForm& form, int multiprocessors) {
   constexpr std::int32_t kManyPanels = 4;  // of a multiprocessor
   FewPlan& plan = args.plan;
   args.tiles = args.rows <= 8 ? 1 : (args.rows <= 16 ? 2 : 4);
-  // Two panels a warp halve what it reads of rows.
-  const bool in_pairs = args.tiles > 1 && args.panels >= kManyPanels * multiprocessors;
+  // Two panels a warp halve what it reads of rows; what decodes blocks has no registers for them.
+  const bool in_pairs = form.codes < CodeForm::kBlocks && args.tiles > 1 &&
+                        args.panels >= kManyPanels * multiprocessors;
   plan.item_panels = args.is_gated || in_pairs ? 2 : 1;
   plan.items = args.is_gated ? args.panels : divided_up(args.panels, plan.item_panels);
   plan.splits = divided_up(args.rows, 8 * args.tiles);

@@ -14,9 +14,10 @@ namespace {
 void launch_many_rows(const Launch& launch, ManyCall call) {
   if (call.x.rows == 0) return;
   call.num_panels = call.part.weight->num_panels();
-  for (const auto& launcher_of : {many_bf16_launcher, many_f16_launcher, many_row_launcher,
-                                  many_group_launcher, many_super_launcher, many_span_launcher,
-                                  many_zero_launcher, many_nf4_launcher, many_fp4_launcher}) {
+  for (const auto& launcher_of :
+       {many_bf16_launcher, many_f16_launcher, many_row_launcher, many_group_launcher,
+        many_super_launcher, many_span_launcher, many_zero_launcher, many_nf4_launcher,
+        many_fp4_launcher, many_block_launcher, many_grid_launcher, many_hqq_launcher}) {
     const ManyLauncher launcher = launcher_of(call.part.weight->layout());
     if (launcher == nullptr) continue;
     launcher(launch, call);

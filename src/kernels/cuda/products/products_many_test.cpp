@@ -104,6 +104,20 @@ TEST_F(CudaProductsMany, HaveTheBitsOfFewRows) {
   }
 }
 
+TEST_F(CudaProductsMany, HaveTheBitsOfFewRowsWhereSpansEndEarly) {
+  const Shape shape = {.outputs = 72, .inputs = 352, .out_stride = 72};
+  const Floats x = rounded_numbers(shape.rows * shape.inputs);
+  const Floats bias = numbers(shape.outputs);
+  const Floats before = numbers(shape.rows * shape.out_stride);
+  for (const Encoding encoding :
+       {Encoding::kMXFP4, Encoding::kIQ4_NL, Encoding::kHqq2Span32, Encoding::kHqq8Span32}) {
+    SCOPED_TRACE(encoding_traits(encoding).name);
+    const TestMatrix matrix(encoding, shape.outputs, shape.inputs, 12);
+    expect_same_bits(multiply(gpu, matrix, shape, x, bias, before, shape.rows),
+                     multiply(gpu, matrix, shape, x, bias, before, 33));
+  }
+}
+
 TEST_F(CudaProductsMany, HaveTheBitsOfFewRowsWhereResultsAreBoxes) {
   const Shape shape = {.outputs = 336, .inputs = 1000, .out_stride = 352};
   const Floats x = rounded_numbers(shape.rows * shape.inputs);
@@ -121,8 +135,10 @@ TEST_F(CudaProductsMany, GiveWhatTheCpuGives) {
   const Floats x = rounded_numbers(shape.rows * shape.inputs);
   const Floats bias = numbers(shape.outputs);
   const Floats before = numbers(shape.rows * shape.out_stride);
-  for (const Encoding encoding : {Encoding::kBF16, Encoding::kF16, Encoding::kQ8_0, Encoding::kQ4_K,
-                                  Encoding::kQ6_K, Encoding::kF8Row, Encoding::kUint4Zero64}) {
+  for (const Encoding encoding :
+       {Encoding::kBF16, Encoding::kF16, Encoding::kQ8_0, Encoding::kQ4_K, Encoding::kQ6_K,
+        Encoding::kF8Row, Encoding::kUint4Zero64, Encoding::kMXFP4, Encoding::kQ2_K,
+        Encoding::kQ3_K, Encoding::kIQ2_S, Encoding::kHqq4Span64}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     const TestMatrix matrix(encoding, shape.outputs, shape.inputs, 9);
     expect_alike(

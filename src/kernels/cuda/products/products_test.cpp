@@ -114,6 +114,32 @@ TEST_F(CudaProducts, TakeAnyNumberOfInputsOfDenseWeights) {
   }
 }
 
+TEST(CudaBlockForm, HasTheSizesOfTheFile) {
+  for (const Encoding encoding : kAllEncodings) {
+    const WeightLayout layout = layout_of(encoding);
+    if (!is_blocks(layout)) continue;
+    const EncodingTraits& traits = encoding_traits(encoding);
+    const cuda::BlockShape shape = cuda::block_shape(layout);
+    EXPECT_EQ(shape.bytes, traits.block_bytes) << traits.name;
+    EXPECT_EQ(shape.groups * kGroupInputs, traits.block_elements) << traits.name;
+    EXPECT_EQ(cuda::fragment_form(layout).header_bytes, kPanelOutputs * traits.row_header_bytes)
+        << traits.name;
+  }
+}
+
+TEST_F(CudaProducts, TakeCompactBlocksThatEndInTheMiddleOfASpan) {
+  const std::pair<Encoding, std::int64_t> cases[] = {
+      {Encoding::kMXFP4, 32},       {Encoding::kMXFP4, 352},       {Encoding::kNVFP4, 448},
+      {Encoding::kNVFP4Scaled, 64}, {Encoding::kIQ4_NL, 352},      {Encoding::kHqq2Span32, 352},
+      {Encoding::kHqq3Span64, 448}, {Encoding::kHqq3Span128, 640}, {Encoding::kHqq2Span128, 384},
+      {Encoding::kHqq4Span128, 640}};
+  for (const auto& [encoding, inputs] : cases) {
+    SCOPED_TRACE(encoding_traits(encoding).name);
+    const TestMatrix matrix(encoding, 37, inputs, 12);
+    for (const std::int64_t rows : {5, 12, 60, 70}) expect_products({&matrix, 1}, rows, 2e-4F);
+  }
+}
+
 TEST_F(CudaProducts, TakeWeightsThatAreQuantizedAtLoad) {
   for (const auto quantization : {LoadQuantization::kInt8, LoadQuantization::kInt4}) {
     for (const std::int64_t inputs : {32, 416, 1024}) {  // parts of spans, too
@@ -135,8 +161,10 @@ TEST_F(CudaProducts, RowHasItsBitsBesideAnyOthers) {
   const std::int64_t inputs = 1024;
   const Floats x = numbers(kRows * inputs);
   const Floats bias = numbers(40);
-  for (const Encoding encoding : {Encoding::kBF16, Encoding::kQ4_0, Encoding::kQ4_K,
-                                  Encoding::kQ6_K, Encoding::kF8Row, Encoding::kNF4Span64}) {
+  for (const Encoding encoding :
+       {Encoding::kBF16, Encoding::kQ4_0, Encoding::kQ4_K, Encoding::kQ6_K, Encoding::kF8Row,
+        Encoding::kNF4Span64, Encoding::kMXFP4, Encoding::kQ2_K, Encoding::kQ3_K, Encoding::kIQ4_XS,
+        Encoding::kNVFP4Scaled, Encoding::kIQ2_XS, Encoding::kIQ1_M, Encoding::kHqq3Span64}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     const TestMatrix matrix(encoding, 40, inputs, 8);
     const Floats all = multiply(gpu, {&matrix, 1}, kRows, x, bias);
@@ -211,10 +239,10 @@ TEST_F(CudaProducts, TakeInputsInAnotherOrder) {
 }
 
 TEST_F(CudaProducts, GatedGiveWhatTheDefinitionGives) {
-  const std::pair<Encoding, Encoding> pairs[] = {{Encoding::kBF16, Encoding::kBF16},
-                                                 {Encoding::kQ4_K, Encoding::kQ4_K},
-                                                 {Encoding::kQ4_K, Encoding::kQ6_K},
-                                                 {Encoding::kF32, Encoding::kF32}};
+  const std::pair<Encoding, Encoding> pairs[] = {
+      {Encoding::kBF16, Encoding::kBF16}, {Encoding::kQ4_K, Encoding::kQ4_K},
+      {Encoding::kQ4_K, Encoding::kQ6_K}, {Encoding::kMXFP4, Encoding::kMXFP4},
+      {Encoding::kQ2_K, Encoding::kQ2_K}, {Encoding::kF32, Encoding::kF32}};
   const GatedProducts kinds[] = {{.activation = Activation::kSilu},
                                  {.activation = Activation::kGeluTanh},
                                  {.clamped = ClampedGate{.alpha = 1.702F, .limit = 1.5F}}};

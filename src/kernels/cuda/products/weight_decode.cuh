@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/codebook_panel.h"
+#include "kernels/cuda/products/block_quads.cuh"
 #include "kernels/cuda/products/codebook_values.cuh"
 #include "kernels/group_layout.h"
 #include "kernels/packed_weight.h"
@@ -23,7 +24,7 @@ struct PanelForm {
 
 inline PanelForm panel_form(const PackedWeight& weight) {
   const WeightLayout layout = weight.layout();
-  const bool has_groups = is_quantized(layout) && !is_codebook(layout);
+  const bool has_groups = is_quantized(layout) && !is_codebook(layout) && !is_blocks(layout);
   return {.layout = layout,
           .span_shift = has_groups ? group_layout(layout).span_shift : 0,
           .inputs = weight.inputs(),
@@ -214,7 +215,9 @@ __device__ void decode_quads(const PanelForm& form, const std::uint8_t* panel, s
       if (first >= form.inputs) continue;
       const std::int64_t group = first / kGroupInputs;
       const int quad = static_cast<int>(first % kGroupInputs) / 4;
-      if constexpr (is_codebook(kLayout)) {
+      if constexpr (is_blocks(kLayout)) {
+        quads[i] = any_block_quad(form.layout, panel, group, quad, n);
+      } else if constexpr (is_codebook(kLayout)) {
         quads[i] = codebook_quad(form, panel, group, quad, n);
       } else {
         quads[i] = group_quad<kLayout>(form.span_shift, panel, group, quad, n);
@@ -266,7 +269,8 @@ __device__ void decode_quads(const PanelForm& form, const std::uint8_t* panel, s
       return decode.template operator()<WeightLayout::kInt8Halves>();
     case WeightLayout::kInt8HalvesMinimum:
       return decode.template operator()<WeightLayout::kInt8HalvesMinimum>();
-    default:  // a codebook
+    default:  // any codebook, any compact one
+      if (is_blocks(form.layout)) return decode.template operator()<kFirstBlocks>();
       return decode.template operator()<WeightLayout::kNF4Span64>();
   }
 }

@@ -55,7 +55,7 @@ class WidePanels {
   }
 
   __device__ void finish() {
-    if constexpr (!kHasSpans && !kForm.is_dense()) {
+    if constexpr (kForm.ends_with_factor()) {
 #pragma unroll
       for (int i = 0; i < kWidePanels * kWideTiles * 4; ++i) {
         const int panel = i / (kWideTiles * 4);
@@ -70,6 +70,7 @@ class WidePanels {
   static constexpr FragmentForm kForm = fragment_form(kLayout);
   static constexpr int kTerms = fragment_terms(kForm.codes);
   static constexpr int kHalves = kForm.has_halves ? 2 : 1;
+  static constexpr int kSums = kForm.num_sums();
   static constexpr int kSpanGroups = static_cast<int>(kForm.span_groups);
   static constexpr bool kHasSpans = kSpanGroups != 0;
   // Whole spans, where they are not longer than what is in shared memory.
@@ -78,21 +79,19 @@ class WidePanels {
   static constexpr bool kSpansAreUnrolled = kHasSpans && kSpanGroups <= kWideGroups;
 
   using Fragments = GroupFragments<kForm.codes>;
-  using Sums = float[kWidePanels][kHalves][kWideTiles][4];
+  using Sums = float[kWidePanels][kSums][kWideTiles][4];
 
   // `index`: of the unrolled groups.
   __device__ void multiply_group(const std::uint8_t* const (&chunks)[kWidePanels], int group,
                                  int place, int index, const std::uint16_t (&x)[kWideRows][32],
                                  const float* first_sums, const float* sums) {
     const std::uint8_t* blocks[kWidePanels];
-    const std::uint8_t* codes[kWidePanels];
+    const int place_in_own = place % Form::kBlockGroups;
     Fragments a[kWidePanels];
 #pragma unroll
     for (int i = 0; i < kWidePanels; ++i) {
       blocks[i] = chunks[i] + place / Form::kBlockGroups * Form::kBlockBytes;
-      codes[i] =
-          blocks[i] + kForm.block_header_bytes + place % Form::kBlockGroups * kForm.group_bytes;
-      load_fragments(i, blocks[i], codes[i], group, a[i]);
+      load_fragments(i, blocks[i], place_in_own, group, a[i]);
     }
     const bool begins = kSpansAreUnrolled && index == 0;
 #pragma unroll
@@ -103,10 +102,11 @@ class WidePanels {
 #pragma unroll
       for (int step = 0; step < 2 * kTerms; ++step) {
         const int half = step / kTerms;
-        const bool is_first = begins && (step == 0 || kForm.has_halves);
+        const int sum = sum_of_fragment<kLayout>(step);
+        const bool is_first = begins && step < kSums;
 #pragma unroll
         for (int i = 0; i < kWidePanels; ++i) {
-          float(&to)[4] = sums_of(i, kForm.has_halves ? half : 0, tile);
+          float(&to)[4] = sums_of(i, sum, tile);
           if (is_first) {
             multiply_first(to, a[i][step], words[2 * half], words[2 * half + 1]);
           } else {
@@ -121,31 +121,35 @@ class WidePanels {
       if (ends || group * 32 + 32 >= inputs_) {
 #pragma unroll
         for (int i = 0; i < kWidePanels; ++i) {
-          add_span(i, blocks[i], codes[i], group, first_sums, sums);
+          add_span(i, blocks[i], place_in_own, group, first_sums, sums);
         }
       }
     }
   }
 
-  __device__ void load_fragments(int panel, const std::uint8_t* block, const std::uint8_t* codes,
-                                 int group, Fragments& a) const {
-    GroupWords<kForm.codes> words;
-    if (!kForm.is_dense() || group * 32 + 32 <= inputs_) {
-      words.load(codes, lane_);
+  __device__ void load_fragments(int panel, const std::uint8_t* block, int place, int group,
+                                 Fragments& a) const {
+    LaneWords<kLayout> words;
+    if constexpr (kForm.is_dense()) {
+      if (group * 32 + 32 > inputs_) {
+        words.load_front(block, static_cast<int>(panel_bytes_ - group * kForm.group_bytes), lane_);
+      } else {
+        load_lane_words<kLayout>(block, place, lane_, words);
+      }
     } else {
-      words.load_front(codes, static_cast<int>(panel_bytes_ - group * kForm.group_bytes), lane_);
+      load_lane_words<kLayout>(block, place, lane_, words);
     }
     ZeroPairs zeros = header_[panel].zeros;
     if constexpr (kForm.has_zeros && kHasSpans) zeros = load_zeros<kLayout>(block, lane_);
-    expand_group<kLayout>(words, zeros, lane_, a);
+    expand_lane_words<kLayout>(words, zeros, lane_, a);
   }
 
-  __device__ void add_span(int panel, const std::uint8_t* block, const std::uint8_t* codes,
-                           int group, const float* first_sums, const float* sums) {
+  __device__ void add_span(int panel, const std::uint8_t* block, int place, int group,
+                           const float* first_sums, const float* sums) {
 #pragma unroll
     for (int half = 0; half < kHalves; ++half) {
       const SpanScales span =
-          load_span_scales<kLayout>(header_[panel], block, codes, group, half, lane_);
+          load_span_scales<kLayout>(header_[panel], block, place, group, half, lane_);
 #pragma unroll
       for (int tile = 0; tile < kWideTiles; ++tile) {
         if (tile >= tiles_) break;
@@ -158,6 +162,11 @@ class WidePanels {
           total = fmaf(span.scale[i / 2], sum, total);
           if constexpr (kForm.has_minimum) {
             total = fmaf(span.minimum[i / 2], of_rows[i % 2], total);
+          }
+          if constexpr (kForm.has_minimum_codes()) {
+            float& of_minima = sums_[panel][1][tile][i];
+            total = fmaf(span.minimum[i / 2], of_minima, total);
+            if (!kSpansAreUnrolled) of_minima = 0.0F;
           }
           if (!kSpansAreUnrolled) sum = 0.0F;
         }
@@ -211,7 +220,7 @@ class WidePanels {
   int lane_;
   PanelHeader header_[kWidePanels];
   Totals totals_ = {};
-  float sums_[kHasSpans ? kWidePanels : 1][kHalves][kWideTiles][4] = {};
+  float sums_[kHasSpans ? kWidePanels : 1][kSums][kWideTiles][4] = {};
 };
 
 }  // namespace quire::cuda
