@@ -128,7 +128,8 @@ class FewWorker {
 #pragma unroll
     for (int i = 0; i < kPanels; ++i) {
       panels_[i] = few_panel(args_, few_item(item), i);
-      if (panels_[i].bytes != nullptr) consumer_.begin_panel(i, panels_[i].bytes);
+      // One that is not there is multiplied as the first is, and not stored.
+      consumer_.begin_panel(i, panels_[panels_[i].bytes != nullptr ? i : 0].bytes);
     }
     item_ = item;
   }
