@@ -97,7 +97,7 @@ larger ones lose less; its MLP is widened from 172 units to 256, 84 of which are
 embeddings stay float32.
 Weights are rounded without calibration data: the tables compare formats, not the methods that choose codes better. *Float32* computes with the
 very weights that the codes stand for; *default* is what runs without `--dtype` where weights are quantized: inputs rounded to 16 bits (8
-where weights have 8) and a cache of bfloat16. What each encoding takes in memory is in
+where weights have 8 or are kept as blocks of 2 and 3 bits, of HQQ or of a table or grid) and a cache of bfloat16. What each encoding takes in memory is in
 [models.md](../models.md#encodings). `scripts/measure_encodings.py` makes the page; it was run on {processor}, at level `{level}`.
 
 ## All matrices

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Offline requests beside Hugging Face transformers, on the same device: how fast many are, and how fast one after the other.
 
-  bench/peers/offline_requests.py [--device cuda|cpu] [--requests 256] [--one-by-one 4] [--batch 64] [--rounds 3]
-                                  [--input-len 128] [--output-len 128] [--quire PROGRAM] MODEL
+  bench/throughput/beside_transformers.py [--device cuda|cpu] [--requests 256] [--one-by-one 4] [--batch 64] [--rounds 3]
+                                          [--input-len 128] [--output-len 128] [--quire PROGRAM] MODEL
 
 MODEL: a folder of safetensors. `quire bench throughput` serves all requests at once; transformers generates for them
 one by one, of which `--one-by-one` are timed, and in static batches of `--batch`, greedy and in BF16. The engines take
