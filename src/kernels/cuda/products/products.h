@@ -8,8 +8,9 @@
 // layouts are integers, or floats of 8 bits, that bfloat16 has exactly; the sum of the products of
 // a group of 32 inputs, or of half a group where halves have scales, begins with zero, and total =
 // fma(scale, sum, total), then fma(minimum, sum of the group's inputs, total), in the order of the
-// groups; fragment_form.h has the others. In mode kFloat32, and of float32 weights, the products of each 64 inputs are added to a
-// sum that begins with zero, in their order by fma, and these sums are added in their order.
+// groups; fragment_form.h has the others. In mode kFloat32, and of float32 weights, the products of
+// each 64 inputs are added to a sum that begins with zero, in their order by fma, and these sums
+// are added in their order.
 #pragma once
 
 #include <cstdint>
