@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "quant/hqq_block.h"
+#include "quant/hqq_row.h"
 #include "quant/row_factor.h"
 #include "quant/zero_groups.h"
 #include "tensor/float_convert.h"
@@ -81,26 +81,14 @@ Status encode_zero_groups(const GroupedTensor& tensor, Encoding encoding, std::i
   return {};
 }
 
-// Of 2 and 3 bits. Their zero points are small integers, which half precision holds.
+// Of 2 and 3 bits.
 Status encode_narrow_codes(const GroupedTensor& tensor, const HqqForm& form, std::int64_t row,
                            std::uint8_t* out) {
-  const auto row_scale = [&](std::int64_t span) { return scale_at(tensor, row, span); };
-  QUIRE_ASSIGN_OR_RETURN(const float factor, row_factor(row, tensor.cols / tensor.span, row_scale));
-  const float divisor = 1.0F / factor;
-  std::memcpy(out, &divisor, sizeof(divisor));
-  out += sizeof(divisor);
-  for (std::int64_t k = 0; k < tensor.cols; k += form.span) {
-    const std::int64_t span = k / tensor.span;
-    put_half(float_to_f16(scale_at(tensor, row, span) / factor), out);
-    put_half(float_to_f16(static_cast<float>(zero_at(tensor, row, span))), out + 2);
-    out += kHqqHeaderBytes;
-    for (std::int64_t i = 0; i < form.span; i += kGroupSize, out += form.group_bytes()) {
-      int codes[kGroupSize];
-      read_codes(tensor, row, k + i, codes);
-      write_hqq_codes(codes, form.bits, out);
-    }
-  }
-  return {};
+  return write_hqq_row(
+      form, row, tensor.cols, tensor.span,
+      [&](std::int64_t span) { return scale_at(tensor, row, span); },
+      [&](std::int64_t span) { return static_cast<float>(zero_at(tensor, row, span)); },
+      [&](std::int64_t input, int* codes) { read_codes(tensor, row, input, codes); }, out);
 }
 
 void encode_int8_row(const GroupedTensor& tensor, std::int64_t row, std::uint8_t* out) {

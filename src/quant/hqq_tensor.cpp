@@ -1,13 +1,8 @@
 #include "quant/hqq_tensor.h"
 
-#include <cmath>
 #include <cstring>
 
-#include <fmt/format.h>
-
-#include "quant/hqq_block.h"
-#include "quant/row_factor.h"
-#include "tensor/float_convert.h"
+#include "quant/hqq_row.h"
 
 namespace quire {
 namespace {
@@ -36,43 +31,17 @@ void read_group_codes(const HqqTensor& tensor, std::int64_t group, std::int64_t 
   }
 }
 
-Status write_zero(float zero, std::int64_t row, std::uint8_t* out) {
-  const std::uint16_t half = float_to_f16(zero);
-  std::memcpy(out, &half, sizeof(half));
-  if (!std::isfinite(zero)) {
-    return Status::bad_model(fmt::format("output {} has a zero point that is not finite", row),
-                             "fetch the file again");
-  }
-  if (f16_to_float(half) == zero) return {};
-  return Status::unimplemented(
-      fmt::format("output {} has a zero point that half precision does not hold", row),
-      "use a checkpoint with a compute_dtype of float16");
-}
-
 Status encode_hqq_row(const HqqTensor& tensor, const HqqForm& form, std::int64_t row,
                       std::uint8_t* out) {
-  const std::int64_t spans = tensor.cols / tensor.span;
-  const auto scale_at = [&](std::int64_t span) {
-    return number_at(tensor, tensor.scales, row * spans + span);
-  };
-  QUIRE_ASSIGN_OR_RETURN(const float factor, row_factor(row, spans, scale_at));
-  const float divisor = 1.0F / factor;
-  std::memcpy(out, &divisor, sizeof(divisor));
-  out += sizeof(divisor);
-  for (std::int64_t k = 0; k < tensor.cols; k += form.span) {
-    const std::int64_t span = k / tensor.span;
-    const std::int64_t group = row * spans + span;
-    const std::uint16_t scale = float_to_f16(scale_at(span) / factor);
-    std::memcpy(out, &scale, sizeof(scale));
-    QUIRE_RETURN_IF_ERROR(write_zero(number_at(tensor, tensor.zeros, group), row, out + 2));
-    out += kHqqHeaderBytes;
-    for (std::int64_t i = 0; i < form.span; i += kGroupSize, out += form.group_bytes()) {
-      int codes[kGroupSize];
-      read_group_codes(tensor, group, k % tensor.span + i, codes);
-      write_hqq_codes(codes, form.bits, out);
-    }
-  }
-  return {};
+  const std::int64_t first_group = row * (tensor.cols / tensor.span);
+  return write_hqq_row(
+      form, row, tensor.cols, tensor.span,
+      [&](std::int64_t span) { return number_at(tensor, tensor.scales, first_group + span); },
+      [&](std::int64_t span) { return number_at(tensor, tensor.zeros, first_group + span); },
+      [&](std::int64_t input, int* codes) {
+        read_group_codes(tensor, first_group + input / tensor.span, input % tensor.span, codes);
+      },
+      out);
 }
 
 }  // namespace
