@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <semaphore>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,53 +16,76 @@ namespace {
 
 double median(std::vector<double> values) { return statistics(std::move(values)).p50; }
 
+// Of several outputs at once, each place has so many one after another: while the last ones end,
+// fewer decode at once, and which these are is another question than what a step costs.
+constexpr std::int64_t kOutputsOfAPlace = 3;
+
 struct SpecOutput {
   std::vector<TokenId> token_ids;
-  Instant first_token{};
-  Instant finished{};
+  std::vector<Instant> arrivals;  // of each token
   std::promise<Status> ended;
 };
 
-// Its outputs, which are alike in each setting, and the time from the first of their first tokens
-// to the end of the last.
+// Its outputs, which are alike in each setting, and how fast tokens came while all places decoded.
 struct SpecTurn {
-  double seconds = 0;
+  double tokens_per_s = 0;
   std::vector<std::vector<TokenId>> outputs;
-
-  std::size_t num_decoded() const {
-    std::size_t count = 0;
-    for (const auto& output : outputs) count += output.size() - 1;
-    return count;
-  }
 };
 
-Status submit(Engine& engine, GenerateRequest request, SpecOutput& spec_output) {
-  const auto id = engine.submit(std::move(request), [&spec_output](const RequestOutput& output) {
-    spec_output.token_ids.insert(spec_output.token_ids.end(), output.token_ids.begin(),
-                                 output.token_ids.end());
-    if (!output.request_finished) return;
-    if (output.metrics.finished && output.metrics.first_token) {
-      spec_output.first_token = *output.metrics.first_token;
-      spec_output.finished = *output.metrics.finished;
-    }
-    spec_output.ended.set_value(output.error);
-  });
+GenerateRequest request_of(std::span<const TokenId> prompt, const SpecLoad& load,
+                           SpecSetting setting, std::uint64_t seed) {
+  GenerateRequest request;
+  request.prompt_token_ids.assign(prompt.begin(), prompt.end());
+  request.params.temperature = load.concurrency == 1 ? 0 : 0.7F;
+  request.params.seed = seed;
+  request.params.ignore_eos = true;
+  request.params.max_tokens = load.num_tokens;
+  request.drafts = setting;
+  return request;
+}
+
+Status submit(Engine& engine, GenerateRequest request, SpecOutput& spec_output,
+              std::counting_semaphore<>& places) {
+  const auto id =
+      engine.submit(std::move(request), [&spec_output, &places](const RequestOutput& output) {
+        spec_output.token_ids.insert(spec_output.token_ids.end(), output.token_ids.begin(),
+                                     output.token_ids.end());
+        spec_output.arrivals.resize(spec_output.token_ids.size(), Instant(steady_now_ns()));
+        if (!output.request_finished) return;
+        places.release();  // first: what waits for the end may destroy it
+        spec_output.ended.set_value(output.error);
+      });
   if (!id.ok()) spec_output.ended.set_value(id.status());
   return id.status();
 }
 
+// From when each place has decoded a token to when the first has nothing more to decode.
+double rate_of(std::span<const SpecOutput> outputs, std::size_t num_places) {
+  Instant begin{};
+  for (const SpecOutput& output : outputs.first(num_places)) {
+    begin = std::max(begin, output.arrivals.front());
+  }
+  std::vector<Instant> ends;
+  for (const SpecOutput& output : outputs) ends.push_back(output.arrivals.back());
+  std::ranges::sort(ends);
+  const Instant end = ends[outputs.size() - num_places];
+  std::int64_t count = 0;
+  for (const SpecOutput& output : outputs) {
+    count += std::ranges::count_if(
+        output.arrivals, [&](Instant arrival) { return arrival > begin && arrival <= end; });
+  }
+  return static_cast<double>(count) / std::max(to_seconds(end - begin), 1e-9);
+}
+
 Result<SpecTurn> decode(Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
                         SpecSetting setting) {
-  std::vector<SpecOutput> outputs(static_cast<std::size_t>(load.concurrency));
+  std::vector<SpecOutput> outputs(static_cast<std::size_t>(load.num_outputs()));
+  std::counting_semaphore<> places(load.concurrency);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    GenerateRequest request;
-    request.prompt_token_ids.assign(prompt.begin(), prompt.end());
-    request.params.temperature = load.concurrency == 1 ? 0 : 0.7F;
-    request.params.seed = i;
-    request.params.ignore_eos = true;
-    request.params.max_tokens = load.num_tokens;
-    request.drafts = setting;
-    if (!submit(engine, std::move(request), outputs[i]).ok()) outputs.resize(i + 1);
+    places.acquire();
+    if (!submit(engine, request_of(prompt, load, setting, i), outputs[i], places).ok()) {
+      outputs.resize(i + 1);
+    }
   }
   Status status;
   for (SpecOutput& output : outputs) {
@@ -69,13 +93,8 @@ Result<SpecTurn> decode(Engine& engine, std::span<const TokenId> prompt, const S
   }
   QUIRE_RETURN_IF_ERROR(status);
   SpecTurn turn;
-  Instant begin = outputs[0].first_token, end = outputs[0].finished;
-  for (SpecOutput& output : outputs) {
-    begin = std::min(begin, output.first_token);
-    end = std::max(end, output.finished);
-    turn.outputs.push_back(std::move(output.token_ids));
-  }
-  turn.seconds = to_seconds(end - begin);
+  turn.tokens_per_s = rate_of(outputs, static_cast<std::size_t>(load.concurrency));
+  for (SpecOutput& output : outputs) turn.outputs.push_back(std::move(output.token_ids));
   return turn;
 }
 
@@ -94,6 +113,10 @@ void add_counts(const EngineStats& before, const EngineStats& after, SpecOutcome
 }
 
 }  // namespace
+
+std::int64_t SpecLoad::num_outputs() const {
+  return concurrency == 1 ? 1 : concurrency * kOutputsOfAPlace;
+}
 
 std::string spec_setting_name(SpecSetting setting) {
   if (!setting) return "auto";
@@ -135,32 +158,39 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
                                                      const SpecLoad& load,
                                                      std::span<const SpecSetting> settings,
                                                      const InterruptWatcher& interrupt) {
-  std::vector<SpecOutcome> outcomes(settings.size());
-  std::vector<std::vector<double>> rates(settings.size());
-  std::vector<std::vector<double>> ratios(settings.size());
+  // The first one is what the others are compared with. A turn begins with another one each time:
+  // whatever one leaves behind for the next falls on all alike.
+  std::vector<SpecSetting> all = {0};
+  all.insert(all.end(), settings.begin(), settings.end());
+  std::vector<SpecOutcome> outcomes(all.size());
+  std::vector<std::vector<double>> rates(all.size());
+  std::vector<std::vector<double>> ratios(all.size());
   // Whose pages, threads and prefix are new.
   SpecLoad first = load;
   first.num_tokens = std::min<std::int64_t>(load.num_tokens, 8);
   QUIRE_RETURN_IF_ERROR(decode(engine, prompt, first, 0).status());
   for (std::int64_t turn = 0; turn < load.num_turns; ++turn) {
-    QUIRE_ASSIGN_OR_RETURN(const SpecTurn plain, decode(engine, prompt, load, 0));
-    for (std::size_t i = 0; i < settings.size(); ++i) {
+    std::vector<SpecTurn> turns(all.size());
+    for (std::size_t n = 0; n < all.size(); ++n) {
       if (interrupt.interrupted()) return Status(StatusCode::kCancelled, "interrupted");
-      SpecOutcome& outcome = outcomes[i];
-      outcome.setting = settings[i];
+      const std::size_t i = (n + static_cast<std::size_t>(turn)) % all.size();
       const EngineStats before = engine.observe();
-      QUIRE_ASSIGN_OR_RETURN(const SpecTurn own, decode(engine, prompt, load, settings[i]));
-      add_counts(before, engine.observe(), outcome);
-      outcome.num_tokens = load.concurrency * load.num_tokens;
-      outcome.same_output = outcome.same_output && own.outputs == plain.outputs;
-      rates[i].push_back(static_cast<double>(own.num_decoded()) / std::max(own.seconds, 1e-9));
-      ratios[i].push_back(plain.seconds / std::max(own.seconds, 1e-9));
+      QUIRE_ASSIGN_OR_RETURN(turns[i], decode(engine, prompt, load, all[i]));
+      add_counts(before, engine.observe(), outcomes[i]);
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      outcomes[i].same_output = outcomes[i].same_output && turns[i].outputs == turns[0].outputs;
+      rates[i].push_back(turns[i].tokens_per_s);
+      ratios[i].push_back(turns[i].tokens_per_s / turns[0].tokens_per_s);
     }
   }
-  for (std::size_t i = 0; i < settings.size(); ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    outcomes[i].setting = all[i];
+    outcomes[i].num_tokens = load.num_outputs() * load.num_tokens;
     outcomes[i].tokens_per_s = median(rates[i]);
     outcomes[i].speedup = median(ratios[i]);
   }
+  outcomes.erase(outcomes.begin());
   return outcomes;
 }
 

@@ -25,11 +25,13 @@ struct SpecLoad {
   std::int64_t num_tokens = 200;  // of each output
   std::int64_t num_turns = 5;     // in each setting
   std::int64_t concurrency = 1;   // outputs at once
+
+  std::int64_t num_outputs() const;  // in all
 };
 
 struct SpecOutcome {
   SpecSetting setting;
-  double tokens_per_s = 0;  // while decoding: of all outputs' tokens after their first; the median
+  double tokens_per_s = 0;  // while all places decode; the median
   double speedup = 1;       // the median of the ratio to `off` in the same turn
   // Of one turn: with the number of guesses fixed each turn is the same.
   std::int64_t num_tokens = 0;
@@ -64,8 +66,9 @@ class RowClock {
   RequestId decoding_ = 0;  // the last output that has sampled
 };
 
-// Decodes `prompt` in each setting: one output greedily, several at once with temperature 0.7 and
-// a seed each, so that they differ. kCancelled at an interrupt.
+// Decodes `prompt` in each setting: one output greedily; several at once with temperature 0.7 and
+// a seed each, so that they differ, and the next one where one has ended. kCancelled at an
+// interrupt.
 Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
                                                      std::span<const TokenId> prompt,
                                                      const SpecLoad& load,
