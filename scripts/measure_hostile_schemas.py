@@ -11,16 +11,16 @@ import argparse
 import itertools
 import json
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 
-sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "tests"))
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "bench" / "peers"), str(ROOT / "tests")]
+from engines import free_port, running_server  # noqa: E402
 from hostile_schemas import HOSTILE  # noqa: E402
 
 STREAMS = ("--backend", "openai-chat", "--num-prompts", "16", "--max-concurrency", "16", "--random-input-len", "32",
@@ -61,21 +61,6 @@ class Senders:
             thread.join()
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def await_ready(url, server):
-    while True:
-        assert server.poll() is None, "the server has ended"
-        try:
-            return urllib.request.urlopen(url + "/ready").read()
-        except OSError:
-            time.sleep(0.1)
-
-
 def between_tokens(program, url):
     """Milliseconds: p50 and p99."""
     run = subprocess.run([program, "bench", "serve", "--base-url", url, *STREAMS], capture_output=True, text=True)
@@ -93,20 +78,16 @@ def main():
     arguments, flags = parser.parse_known_args()
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([arguments.program, "serve", "--port", str(port), *flags], stderr=subprocess.DEVNULL) as server:
-        try:
-            await_ready(url, server)
-            between_tokens(arguments.program, url)
-            ratios = []
-            for pair in range(arguments.pairs):
-                without = between_tokens(arguments.program, url)
-                with Senders(url, arguments.senders) as senders:
-                    beside = between_tokens(arguments.program, url)
-                ratios.append([b / a for a, b in zip(without, beside)])
-                print(f"pair {pair}: p50 {without[0]:.2f} and {beside[0]:.2f} ms, p99 {without[1]:.2f} and {beside[1]:.2f} ms, "
-                      f"{senders.answered} schemas answered", flush=True)
-        finally:
-            server.terminate()
+    with running_server([arguments.program, "serve", "--port", port, *flags], url + "/ready"):
+        between_tokens(arguments.program, url)
+        ratios = []
+        for pair in range(arguments.pairs):
+            without = between_tokens(arguments.program, url)
+            with Senders(url, arguments.senders) as senders:
+                beside = between_tokens(arguments.program, url)
+            ratios.append([b / a for a, b in zip(without, beside)])
+            print(f"pair {pair}: p50 {without[0]:.2f} and {beside[0]:.2f} ms, p99 {without[1]:.2f} and {beside[1]:.2f} ms, "
+                  f"{senders.answered} schemas answered", flush=True)
     for name, each in zip(("p50", "p99"), zip(*ratios)):
         print(f"{name}: {statistics.median(each):.3f} times ({min(each):.3f} to {max(each):.3f})")
 
