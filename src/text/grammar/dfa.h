@@ -81,8 +81,10 @@ class Dfa {
       const auto begin = static_cast<std::ptrdiff_t>(dfa.edges_.size());
       dfa.begins_.push_back(static_cast<std::uint32_t>(begin));
       for (const DfaEdge& edge : edges(static_cast<std::int32_t>(state))) add(edge, dfa.edges_);
-      std::sort(dfa.edges_.begin() + begin, dfa.edges_.end(),
-                [](const DfaEdge& a, const DfaEdge& b) { return a.first < b.first; });
+      const auto before = [](const DfaEdge& a, const DfaEdge& b) { return a.first < b.first; };
+      if (!std::is_sorted(dfa.edges_.begin() + begin, dfa.edges_.end(), before)) {
+        std::sort(dfa.edges_.begin() + begin, dfa.edges_.end(), before);
+      }
     }
     dfa.begins_.push_back(static_cast<std::uint32_t>(dfa.edges_.size()));
     return dfa;

@@ -9,10 +9,16 @@ void DfaBuilder::remove_last_state() {
 }
 
 Dfa DfaBuilder::finish_minimal(std::int32_t start) const {
+  std::vector<std::int32_t> number, order;
+  return finish_minimal(start, number, order);
+}
+
+Dfa DfaBuilder::finish_minimal(std::int32_t start, std::vector<std::int32_t>& number,
+                               std::vector<std::int32_t>& order) const {
   Dfa dfa;
   if (num_states() == 0 || start == Dfa::kDead) return dfa;
-  std::vector<std::int32_t> number(num_states(), -1);
-  std::vector<std::int32_t> order = {start};
+  number.assign(num_states(), -1);
+  order.assign(1, start);
   number[static_cast<std::size_t>(start)] = 0;
   dfa.begins_.reserve(num_states() + 1);
   dfa.edges_.reserve(num_edges());

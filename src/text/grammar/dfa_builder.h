@@ -28,6 +28,12 @@ class DfaBuilder {
       edges_.push_back({first, last, target});
     }
   }
+  // Forgets all of them.
+  void clear() {
+    begins_.clear();
+    edges_.clear();
+    accepting_.clear();
+  }
   // For so many altogether.
   void reserve(std::size_t states, std::size_t edges) {
     begins_.reserve(states);
@@ -36,6 +42,11 @@ class DfaBuilder {
   }
 
   bool accepts(std::size_t state) const { return accepting_[state] != 0; }
+  // Of a state, as they were added.
+  std::span<const DfaEdge> edges_of(std::size_t state) const {
+    const std::size_t end = state + 1 < begins_.size() ? begins_[state + 1] : edges_.size();
+    return {edges_.data() + begins_[state], edges_.data() + end};
+  }
   std::size_t num_states() const { return accepting_.size(); }
   std::size_t num_edges() const { return edges_.size(); }
 
@@ -44,15 +55,13 @@ class DfaBuilder {
   // What can be reached from `start`, where no two states can be merged and each leads to an
   // accepting one.
   Dfa finish_minimal(std::int32_t start = 0) const;
+  // With buffers to use.
+  Dfa finish_minimal(std::int32_t start, std::vector<std::int32_t>& number,
+                     std::vector<std::int32_t>& order) const;
 
  private:
-  class Minimizer;
   friend class DistinctStates;
 
-  std::span<const DfaEdge> edges_of(std::size_t state) const {
-    const std::size_t end = state + 1 < begins_.size() ? begins_[state + 1] : edges_.size();
-    return {edges_.data() + begins_[state], edges_.data() + end};
-  }
   void remove_last_state();
 
   std::vector<std::uint32_t> begins_;

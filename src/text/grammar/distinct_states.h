@@ -21,16 +21,17 @@ inline std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
 // States, equal ones once: begin() one, add its edges, then take() or keep() it.
 class DistinctStates {
  public:
-  // For so many at most; forgets all others.
-  void clear(std::size_t most) {
-    states_.begins_.clear();
-    states_.edges_.clear();
-    states_.accepting_.clear();
-    states_.reserve(std::min(most, kReserved), std::min(most, kReserved));
-    table_.assign(std::bit_ceil(most * 2 + 2), kFree);
+  // Forgets all; about so many come now.
+  void clear(std::size_t expected) {
+    states_.clear();
+    states_.reserve(std::min(expected, kReserved), std::min(expected, kReserved));
+    table_.assign(std::bit_ceil(std::min(expected, kReserved) * 2 + 2), kFree);
   }
 
-  void begin(bool accepting) { states_.add_state(accepting); }
+  void begin(bool accepting) {
+    if (states_.num_states() * 2 + 2 > table_.size()) grow();
+    states_.add_state(accepting);
+  }
   void add(std::uint32_t first, std::uint32_t last, std::int32_t target) {
     states_.add_edge(first, last, target);
   }
@@ -62,16 +63,28 @@ class DistinctStates {
   static constexpr std::uint32_t kFree = UINT32_MAX;
   static constexpr std::size_t kReserved = 1 << 14;  // of what is larger, much is often equal
 
+  std::size_t hash_of(std::size_t state) const {
+    std::uint64_t hash = states_.accepts(state) ? 1 : 2;
+    for (const DfaEdge& edge : states_.edges_of(state)) {
+      hash = mixed(hash, edge.first ^ (std::uint64_t{edge.last} << 20) ^
+                             (std::uint64_t{static_cast<std::uint32_t>(edge.target)} << 32));
+    }
+    return static_cast<std::size_t>(hash);
+  }
+  void grow() {
+    table_.assign(table_.size() * 2, kFree);
+    for (std::size_t state = 0; state < states_.num_states(); ++state) {
+      std::size_t at = hash_of(state) & (table_.size() - 1);
+      while (table_[at] != kFree) at = (at + 1) & (table_.size() - 1);
+      table_[at] = static_cast<std::uint32_t>(state);
+    }
+  }
+
   // Of the table: that of an equal one, or a free one.
   std::uint32_t& place_of(std::size_t state) {
     const bool accepting = states_.accepts(state);
     const std::span<const DfaEdge> edges = states_.edges_of(state);
-    std::uint64_t hash = accepting ? 1 : 2;
-    for (const DfaEdge& edge : edges) {
-      hash = mixed(hash, edge.first ^ (std::uint64_t{edge.last} << 32));
-      hash = mixed(hash, static_cast<std::uint32_t>(edge.target));
-    }
-    std::size_t at = static_cast<std::size_t>(hash) & (table_.size() - 1);
+    std::size_t at = hash_of(state) & (table_.size() - 1);
     for (; table_[at] != kFree; at = (at + 1) & (table_.size() - 1)) {
       const std::size_t known = table_[at];
       const bool equal =

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/grammar/automaton_workspace.h"
 #include "text/grammar/dfa_builder.h"
-#include "text/grammar/distinct_states.h"
 #include "text/grammar/json_schema_escapes.h"
 #include "text/grammar/pair_numbers.h"
 
@@ -56,21 +56,23 @@ class UpTo {
 
   Result<Dfa> run(std::uint32_t min, GrammarBudget& budget) {
     QUIRE_RETURN_IF_ERROR(find_levels(budget));
-    DistinctStates distinct;
-    distinct.clear(num_places_);
+    AutomatonWorkspace& workspace = budget.workspace();
+    DistinctStates& distinct = workspace.states;
+    distinct.clear(states_.size());
     std::vector<std::int32_t> here(automaton_.num_states(), Dfa::kDead), behind = here;
-    for (std::size_t count = levels_.size(); count-- > 0;) {
-      for (const std::size_t state : levels_[count]) {
+    for (std::size_t count = begins_.size() - 1; count-- > 0;) {
+      for (std::size_t i = begins_[count]; i < begins_[count + 1]; ++i) {
+        const std::size_t state = states_[i];
         distinct.begin(automaton_.accepting[state] && count >= min);
         for (const Step& step : steps_[state]) {
           if (fits(count + 1, step)) distinct.add(step.column, step.column, behind[step.target]);
         }
         here[state] = distinct.take();
       }
-      QUIRE_RETURN_IF_ERROR(budget.tick(levels_[count].size()));
+      QUIRE_RETURN_IF_ERROR(budget.tick(begins_[count + 1] - begins_[count]));
       here.swap(behind);
     }
-    return distinct.states().finish_minimal(behind[0]);
+    return distinct.states().finish_minimal(behind[0], workspace.numbers, workspace.order);
   }
 
  private:
@@ -82,21 +84,19 @@ class UpTo {
   Status find_levels(GrammarBudget& budget) {
     std::vector<std::size_t> seen(automaton_.num_states(), 0);  // the largest count so far
     std::size_t num_edges = 0;
-    levels_ = {{0}};
-    num_places_ = 1;
-    for (std::size_t count = 1; count <= max_ && !levels_.back().empty(); ++count) {
-      std::vector<std::size_t> level;
-      for (const std::size_t state : levels_.back()) {
-        for (const Step& step : steps_[state]) {
+    states_ = {0};
+    begins_ = {0, 1};
+    for (std::size_t count = 1; count <= max_ && states_.size() > begins_[count - 1]; ++count) {
+      for (std::size_t i = begins_[count - 1]; i < begins_[count]; ++i) {
+        for (const Step& step : steps_[states_[i]]) {
           if (!fits(count, step)) continue;
           ++num_edges;
-          if (std::exchange(seen[step.target], count) != count) level.push_back(step.target);
+          if (std::exchange(seen[step.target], count) != count) states_.push_back(step.target);
         }
       }
-      num_places_ += level.size();
-      levels_.push_back(std::move(level));
-      QUIRE_RETURN_IF_ERROR(budget.tick(levels_.back().size()));
-      QUIRE_RETURN_IF_ERROR(budget.check_size(num_places_, num_edges));
+      begins_.push_back(states_.size());
+      QUIRE_RETURN_IF_ERROR(budget.tick(states_.size() - begins_[count]));
+      QUIRE_RETURN_IF_ERROR(budget.check_size(states_.size(), num_edges));
     }
     return {};
   }
@@ -105,8 +105,8 @@ class UpTo {
   const Steps& steps_;
   std::size_t max_;
   std::vector<std::uint32_t> rests_;
-  std::vector<std::vector<std::size_t>> levels_;  // by count: the states that so many lead to
-  std::size_t num_places_ = 0;
+  // Those that so many characters lead to, from begins_[count] on: levels, one behind the other.
+  std::vector<std::size_t> states_, begins_;
 };
 
 }  // namespace

@@ -1,11 +1,9 @@
 // The spellings of all names but a few, which most objects have: built as they are, for the way by
 // complement and subsets takes most of the time that a schema takes.
 #include <algorithm>
-#include <map>
 #include <span>
-#include <utility>
 
-#include "text/grammar/dfa_builder.h"
+#include "text/grammar/automaton_workspace.h"
 #include "text/grammar/fixed_dfa.h"
 #include "text/grammar/json_schema_escapes.h"
 
@@ -27,44 +25,54 @@ const Dfa& any_spelling() {
   return dfa;
 }
 
-// The tree of the names, with equal parts of it once: a minimal automaton, as what leads out of it
-// is that of any text. Parts come before what they are part of.
-class NameTree {
+// The tree of the names, with equal parts of it once, built from its ends on: a minimal automaton,
+// as what leads out of it is that of any text.
+class OtherNames {
  public:
-  struct Node {
-    bool is_name = false;
-    std::vector<std::pair<std::uint8_t, std::size_t>> children;  // sorted
-    auto operator<=>(const Node&) const = default;
-  };
+  OtherNames(const Dfa& any, AutomatonWorkspace& workspace)
+      : any_(any), states_(workspace.states), children_(workspace.children) {}
 
-  explicit NameTree(std::span<const std::string> names) { add(names, 0); }
-
-  const std::vector<Node>& nodes() const { return nodes_; }
-
- private:
-  // Of names that are equal up to `depth`.
-  std::size_t add(std::span<const std::string> names, std::size_t depth) {
-    Node node;
-    std::size_t at = 0;
-    if (!names.empty() && names[0].size() == depth) {
-      node.is_name = true;
-      at = 1;
-    }
-    while (at < names.size()) {
+  // The state behind the first `depth` bytes of `names`, which are equal in these, and sorted.
+  Result<std::int32_t> add(std::span<const std::string> names, std::size_t depth,
+                           GrammarBudget& budget) {
+    const bool is_name = names[0].size() == depth;
+    const std::size_t first_child = children_.size();
+    for (std::size_t at = is_name ? 1 : 0; at < names.size();) {
       const char c = names[at][depth];
       std::size_t end = at;
       while (end < names.size() && names[end][depth] == c) ++end;
-      node.children.emplace_back(static_cast<std::uint8_t>(c),
-                                 add(names.subspan(at, end - at), depth + 1));
+      QUIRE_ASSIGN_OR_RETURN(const std::int32_t child,
+                             add(names.subspan(at, end - at), depth + 1, budget));
+      const auto byte = static_cast<std::uint8_t>(c);
+      children_.push_back({byte, byte, child});
       at = end;
     }
-    const auto [place, fresh] = numbers_.try_emplace(node, nodes_.size());
-    if (fresh) nodes_.push_back(std::move(node));
-    return place->second;
+    QUIRE_RETURN_IF_ERROR(budget.tick(16 + children_.size() - first_child));
+    QUIRE_RETURN_IF_ERROR(budget.check_size(states_.states().num_states(), 0));
+    states_.begin(!is_name);
+    add_edges(std::span(children_).subspan(first_child));
+    children_.resize(first_child);
+    return states_.take();
   }
 
-  std::vector<Node> nodes_;
-  std::map<Node, std::size_t> numbers_;
+ private:
+  // To the children, and with all other bytes to what any text goes on with.
+  void add_edges(std::span<const DfaEdge> children) {
+    std::size_t at = 0;
+    for (const DfaEdge& edge : any_.edges(0)) {
+      std::uint32_t from = edge.first;
+      for (; at < children.size() && children[at].first <= edge.last; ++at) {
+        if (from < children[at].first) states_.add(from, children[at].first - 1, edge.target);
+        states_.add(children[at].first, children[at].last, children[at].target);
+        from = children[at].last + 1;
+      }
+      if (from <= edge.last) states_.add(from, edge.last, edge.target);
+    }
+  }
+
+  const Dfa& any_;
+  DistinctStates& states_;
+  std::vector<DfaEdge>& children_;  // of the nodes on the way to the one at hand
 };
 
 }  // namespace
@@ -74,39 +82,19 @@ Result<std::optional<Dfa>> json_spellings_of_others(const std::vector<std::strin
   if (!std::ranges::all_of(texts, is_plain)) return std::optional<Dfa>();
   const Dfa& any = any_spelling();
   if (texts.empty()) return std::optional(any);
-  const NameTree tree(texts);
-  const std::size_t num_nodes = tree.nodes().size();
-  QUIRE_RETURN_IF_ERROR(budget.check_size(num_nodes, num_nodes));
-  const auto of_node = [&](std::size_t node) {
-    return static_cast<std::int32_t>(num_nodes - 1 - node);  // the root is the last node
-  };
-  const auto of_any = [&](std::int32_t state) {
-    return static_cast<std::int32_t>(num_nodes) + state;
-  };
-  DfaBuilder builder;
-  for (std::size_t i = num_nodes; i-- > 0;) {
-    const NameTree::Node& node = tree.nodes()[i];
-    builder.add_state(!node.is_name);
-    std::size_t at = 0;
-    for (const DfaEdge& edge : any.edges(0)) {
-      std::uint32_t from = edge.first;
-      for (; at < node.children.size() && node.children[at].first <= edge.last; ++at) {
-        const auto& [byte, child] = node.children[at];
-        if (from < byte) builder.add_edge(from, byte - 1U, of_any(edge.target));
-        builder.add_edge(byte, byte, of_node(child));
-        from = byte + 1U;
-      }
-      if (from <= edge.last) builder.add_edge(from, edge.last, of_any(edge.target));
-    }
-    QUIRE_RETURN_IF_ERROR(budget.tick(16 + node.children.size()));
-  }
+  std::size_t expected = any.num_states() + 1;
+  for (const std::string& text : texts) expected += text.size();
+  AutomatonWorkspace& workspace = budget.workspace();
+  DistinctStates& states = workspace.states;
+  states.clear(expected);
+  workspace.children.clear();
   for (std::int32_t state = 0; state < static_cast<std::int32_t>(any.num_states()); ++state) {
-    builder.add_state(any.accepts(state));
-    for (const DfaEdge& edge : any.edges(state)) {
-      builder.add_edge(edge.first, edge.last, of_any(edge.target));
-    }
+    states.begin(any.accepts(state));
+    for (const DfaEdge& edge : any.edges(state)) states.add(edge.first, edge.last, edge.target);
+    states.keep();
   }
-  return std::optional(builder.finish_minimal());
+  QUIRE_ASSIGN_OR_RETURN(const std::int32_t root, OtherNames(any, workspace).add(texts, 0, budget));
+  return std::optional(states.states().finish_minimal(root, workspace.numbers, workspace.order));
 }
 
 }  // namespace quire

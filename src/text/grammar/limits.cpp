@@ -5,13 +5,17 @@
 #include <fmt/format.h>
 
 #include "base/cpu_time.h"
+#include "text/grammar/automaton_workspace.h"
 
 namespace quire {
 
 GrammarBudget::GrammarBudget(const GrammarLimits& limits, std::function<bool()> cancelled)
     : limits_(limits),
       cancelled_(std::move(cancelled)),
+      workspace_(std::make_unique<AutomatonWorkspace>()),
       deadline_(thread_cpu_time() + limits.max_compile_time) {}
+
+GrammarBudget::~GrammarBudget() = default;
 
 Status GrammarBudget::too_large(std::size_t states) const {
   if (states > limits_.max_states) {

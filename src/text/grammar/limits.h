@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 
 #include "base/clock.h"
@@ -35,12 +36,18 @@ struct GrammarLimits {
   std::size_t max_cache_bytes = std::size_t{32} << 20;
 };
 
-// What is left of a compilation's limits. One thread.
+struct AutomatonWorkspace;
+
+// What is left of a compilation's limits, and what its steps work with. One thread.
 class GrammarBudget {
  public:
   explicit GrammarBudget(const GrammarLimits& limits = {}, std::function<bool()> cancelled = {});
+  ~GrammarBudget();
+  GrammarBudget(const GrammarBudget&) = delete;
+  GrammarBudget& operator=(const GrammarBudget&) = delete;
 
   const GrammarLimits& limits() const { return limits_; }
+  AutomatonWorkspace& workspace() { return *workspace_; }
 
   // kResourceExhausted by the limit's name where an automaton of so many states and edges is too
   // large.
@@ -67,6 +74,7 @@ class GrammarBudget {
 
   GrammarLimits limits_;
   std::function<bool()> cancelled_;
+  std::unique_ptr<AutomatonWorkspace> workspace_;
   Duration deadline_;  // in thread_cpu_time()
   std::size_t pending_ = 0;
   std::size_t remainders_ = 0;  // taken

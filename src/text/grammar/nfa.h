@@ -17,6 +17,7 @@ class Nfa {
   void clear() {
     heads_.clear();
     edges_.clear();
+    first_covering_ = past_covering_ = 0;
   }
   std::int32_t add_state() {
     heads_.push_back(-1);
@@ -31,6 +32,19 @@ class Nfa {
   // A way from `from` to `to` for each text of `dfa`, or each character of `set` in UTF-8.
   void add_dfa(const Dfa& dfa, std::int32_t from, std::int32_t to);
   void add_chars(const CharSet& set, std::int32_t from, std::int32_t to);
+
+  // Whatever leads to the end from a state that a text leads to beside one of first..past - 1 leads
+  // there from that one too: determinizing goes on with those alone.
+  void set_covering(std::int32_t first, std::int32_t past) {
+    first_covering_ = first;
+    past_covering_ = past;
+  }
+  bool has_covering() const { return first_covering_ < past_covering_; }
+  bool is_covering(std::int32_t state) const {
+    return state >= first_covering_ && state < past_covering_;
+  }
+  std::int32_t first_covering() const { return first_covering_; }
+  std::int32_t past_covering() const { return past_covering_; }
 
   std::size_t num_states() const { return heads_.size(); }
   std::size_t num_edges() const { return edges_.size(); }
@@ -53,6 +67,8 @@ class Nfa {
  private:
   std::vector<std::int32_t> heads_;
   std::vector<Edge> edges_;
+  std::int32_t first_covering_ = 0;
+  std::int32_t past_covering_ = 0;
 };
 
 }  // namespace quire

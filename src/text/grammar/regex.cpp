@@ -48,6 +48,8 @@ Unmarked resolve_marks(const Nfa& marked, std::int32_t start, std::int32_t accep
       }
     }
   }
+  result.nfa.set_covering(at(marked.first_covering(), kNothing),
+                          at(marked.past_covering(), kNothing));
   result.start = at(start, kNothing);
   result.accept = result.nfa.add_state();
   for (std::int32_t phase = 0; phase < kPhases; ++phase) {
@@ -169,7 +171,11 @@ class RegexBuilder {
       QUIRE_RETURN_IF_ERROR(build(part, at, next, nfa));
       at = next;
     }
-    if (open_end) add_any_text();
+    if (open_end) {
+      const auto first = static_cast<std::int32_t>(nfa.num_states()) + 1;
+      add_any_text();
+      nfa.set_covering(first, static_cast<std::int32_t>(nfa.num_states()));
+    }
     if (!marks) return nfa.determinize(start, at, *budget_);
     const Unmarked unmarked = resolve_marks(nfa, start, at);
     QUIRE_RETURN_IF_ERROR(

@@ -81,6 +81,25 @@ TEST(Regex, AgreesWithTheStandardLibraryOnRandomPatterns) {
   }
 }
 
+// Where anything may follow, the automaton goes on without what a match leaves of the pattern.
+TEST(Regex, WhatIsFoundAnywhereHasAnyTextAround) {
+  GrammarBudget budget;
+  const auto expect_any_text_around = [&](const std::string& pattern) {
+    const Result<Dfa> whole = compile_regex(pattern, {.dialect = kEcma});
+    const Result<Dfa> part = compile_regex(pattern, {.dialect = kEcma, .whole_text = false});
+    ASSERT_TRUE(whole.ok() && part.ok()) << pattern << whole.status().to_string();
+    const std::vector<Dfa> parts = {Dfa::any_text(), *whole, Dfa::any_text()};
+    EXPECT_EQ(*part, dfa_concat(parts, budget).value()) << pattern;
+  };
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    expect_any_text_around(RandomPattern(seed).alternatives(2));
+  }
+  for (const char* pattern :
+       {"", "\\u20AC[\\u20A0-\\u20CF]*", "[^\\u00E4]\\u00E5|\\u00E4+b", "a*"}) {
+    expect_any_text_around(pattern);
+  }
+}
+
 TEST(Regex, LookAheadAgreesWithTheStandardLibrary) {
   const std::vector<std::string> texts = all_texts("abc", 6);
   for (const char* pattern :

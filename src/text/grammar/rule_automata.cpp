@@ -87,9 +87,10 @@ class RuleFacts {
     return true;
   }
 
-  // A rule's states, each behind those that it leads to, but for those that lead back, which are
-  // the sources of circles.
-  void sort(const Dfa& its) {
+  // Looks at a rule's states, each behind those that it leads to, and notes that order. Those that
+  // lead back are the sources of circles.
+  void look_in_order(std::uint32_t rule) {
+    const Dfa& its = dfa(rule);
     progress_.assign(its.num_states(), Progress::kNew);
     order_.clear();
     sources_.clear();
@@ -112,6 +113,7 @@ class RuleFacts {
       progress_[static_cast<std::size_t>(frame.state)] = Progress::kDone;
       order_.push_back(frame.state);
       if (frame.leads_back) sources_.push_back(frame.state);
+      look_at_state(rule, frame.state);
       frames_.pop_back();
     }
   }
@@ -127,16 +129,16 @@ class RuleFacts {
       nullable[rule] = its.accepts(0);
       return budget.tick(its.num_states() + its.num_edges());
     }
-    sort(its);
     empty_.assign(its.num_states(), 0);
-    bool again = true;
-    while (again) {
-      for (const std::int32_t state : order_) look_at_state(rule, state);
+    look_in_order(rule);
+    for (bool again = true; again;) {
       again = false;
       for (const std::int32_t state : sources_) {
         if (look_at_state(rule, state)) again = true;
       }
       QUIRE_RETURN_IF_ERROR(budget.tick(its.num_states() + its.num_edges()));
+      if (!again) break;
+      for (const std::int32_t state : order_) look_at_state(rule, state);
     }
     nullable[rule] = empty_[0] != 0;
     return {};
@@ -183,8 +185,8 @@ class RuleFacts {
   const RuleDfas* dfas_;
   std::vector<std::uint32_t> rule_heights_;  // kInfinite: no text
   std::vector<bool> used_rules_;             // by those that come before it, or by itself
-  // Of the rule at hand: its states as sort() has them, those of them that lead back, and by state
-  // whether calls without text lead to the end.
+  // Of the rule at hand: its states as look_in_order() has them, those of them that lead back, and
+  // by state whether calls without text lead to the end.
   std::vector<std::int32_t> order_, sources_;
   std::vector<std::uint8_t> empty_;
   std::vector<Progress> progress_;
@@ -198,6 +200,14 @@ void add_states(const RuleFacts& facts, std::uint32_t rule, RuleAutomata& automa
     automata.calls.add_row();
     automata.tokens.add_row();
     automata.accepting.push_back(dfa.accepts(state));
+    if (facts.regular[rule]) {
+      for (const DfaEdge& edge : dfa.edges(state)) {
+        automata.bytes.add({static_cast<std::uint8_t>(edge.first),
+                            static_cast<std::uint8_t>(edge.last),
+                            facts.starts[rule] + static_cast<std::uint32_t>(edge.target)});
+      }
+      continue;
+    }
     for (const DfaEdge& edge : dfa.edges(state)) {
       const std::uint32_t target = facts.starts[rule] + static_cast<std::uint32_t>(edge.target);
       if (facts.height[target] == kInfinite) continue;
