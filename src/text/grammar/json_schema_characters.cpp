@@ -60,16 +60,30 @@ std::vector<CharacterStep> steps_from(const Dfa& dfa, std::int32_t state) {
   return steps;
 }
 
-// The states behind one more character than those of `from`.
-std::vector<bool> behind_one_more(const CharacterAutomaton& automaton,
-                                  const std::vector<bool>& from) {
-  std::vector<bool> behind(automaton.num_states(), false);
-  for (std::size_t state = 0; state < from.size(); ++state) {
-    if (!from[state]) continue;
-    for (const CharacterEdge& edge : automaton.edges[state]) behind[edge.target] = true;
+// The states that so many characters lead to, character by character.
+class CharacterLevels {
+ public:
+  explicit CharacterLevels(const CharacterAutomaton& automaton)
+      : automaton_(automaton), states_(1, 0), seen_(automaton.num_states(), 0) {}
+
+  const std::vector<std::size_t>& states() const { return states_; }
+  void go_on() {
+    ++count_;
+    behind_.clear();
+    for (const std::size_t state : states_) {
+      for (const CharacterEdge& edge : automaton_.edges[state]) {
+        if (std::exchange(seen_[edge.target], count_) != count_) behind_.push_back(edge.target);
+      }
+    }
+    states_.swap(behind_);
   }
-  return behind;
-}
+
+ private:
+  const CharacterAutomaton& automaton_;
+  std::vector<std::size_t> states_, behind_;
+  std::vector<std::uint64_t> seen_;  // by state: the latest count that has led there
+  std::uint64_t count_ = 0;
+};
 
 }  // namespace
 
@@ -155,33 +169,25 @@ Result<bool> has_text_of_length(const CharacterAutomaton& automaton, std::uint32
   // any of at least `min` characters, there is one of that many and no more than there are states.
   std::uint64_t last = std::uint64_t{min} + automaton.num_states();
   if (max) last = std::min<std::uint64_t>(last, *max);
-  std::vector<bool> level(automaton.num_states(), false);
-  level[0] = true;
-  for (std::uint64_t count = 0; count <= last; ++count) {
-    bool alive = false;
-    for (std::size_t state = 0; state < level.size(); ++state) {
-      if (!level[state]) continue;
-      if (count >= min && automaton.accepting[state]) return true;
-      alive = true;
-    }
-    if (!alive) return false;
-    QUIRE_RETURN_IF_ERROR(budget.tick(automaton.num_states()));
-    level = behind_one_more(automaton, level);
+  CharacterLevels levels(automaton);
+  for (std::uint64_t count = 0; count <= last && !levels.states().empty(); ++count) {
+    const auto accepts = [&](std::size_t state) { return automaton.accepting[state]; };
+    if (count >= min && std::ranges::any_of(levels.states(), accepts)) return true;
+    QUIRE_RETURN_IF_ERROR(budget.tick(levels.states().size()));
+    levels.go_on();
   }
   return false;
 }
 
 Result<std::uint32_t> countable_length(const CharacterAutomaton& automaton, std::uint32_t max,
                                        std::size_t most, GrammarBudget& budget) {
-  std::vector<bool> level(automaton.num_states(), false);
-  level[0] = true;
+  CharacterLevels levels(automaton);
   std::size_t pairs = 1;
   for (std::uint32_t count = 0; count < max; ++count) {
-    QUIRE_RETURN_IF_ERROR(budget.tick(automaton.num_states()));
-    level = behind_one_more(automaton, level);
-    const auto here = static_cast<std::size_t>(std::count(level.begin(), level.end(), true));
-    if (here == 0) return max;
-    pairs += here;
+    QUIRE_RETURN_IF_ERROR(budget.tick(levels.states().size()));
+    levels.go_on();
+    if (levels.states().empty()) return max;
+    pairs += levels.states().size();
     if (pairs > most) return count;
   }
   return max;

@@ -132,13 +132,14 @@ Result<ExprId> SchemaEmitter::listed_texts(const StringSet& texts) {
   GrammarBudget& budget = space_->budget();
   if (texts.kind() == StringSet::Kind::kRegular && spelling_.outside.empty()) {
     if (!texts.is_counted() && texts.spelled() != nullptr) {
-      return builder_->regular(texts.spelled());
+      return builder_->regular(
+          std::shared_ptr<const Dfa>(texts.spelled(), &texts.spelled()->get()));
     }
     const std::uint64_t counts = texts.max() ? *texts.max() : std::max(texts.min(), 1U);
     if (counts * texts.automaton().num_states() > kStatesInPlace) {
-      QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
-                             character_automaton(texts.automaton(), budget));
-      return counted_text(automaton, texts.min(), texts.max(), characters_, *builder_);
+      QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const CharacterAutomaton> automaton,
+                             texts.characters(budget));
+      return counted_text(*automaton, texts.min(), texts.max(), characters_, *builder_);
     }
   }
   if (texts.kind() == StringSet::Kind::kAllBut && spelling_.outside.empty()) {

@@ -251,18 +251,21 @@ OpenTexts open_host_names() {
 
 FormatLanguage make_format(const KnownFormat& format) {
   FormatLanguage made;
-  made.meant = std::make_shared<const Dfa>(
-      fixed_dfa([&](GrammarBudget& budget) { return language_of_format(format, budget); }));
+  made.meant = std::make_shared<const DfaOnDemand>([&format] {
+    return fixed_dfa([&](GrammarBudget& budget) { return language_of_format(format, budget); });
+  });
   if (format.name == "hostname") {
     made.more = open_host_names();
     made.spelled = made.meant;  // letters, digits, hyphens and dots are spelled as they are
   } else {
-    made.spelled = std::make_shared<const Dfa>(
-        fixed_dfa([&](GrammarBudget& budget) { return json_spellings(*made.meant, budget); }));
+    made.spelled = std::make_shared<const DfaOnDemand>([meant = made.meant] {
+      return fixed_dfa([&](GrammarBudget& budget) { return json_spellings(meant->get(), budget); });
+    });
   }
   if (format.all != nullptr) {
     const auto left_out = [all = format.all, meant = made.meant](GrammarBudget& budget) {
-      return dfa_difference(regex_to_dfa(all(), RegexOptions(), budget).value(), *meant, budget);
+      return dfa_difference(regex_to_dfa(all(), RegexOptions(), budget).value(), meant->get(),
+                            budget);
     };
     made.more.around = std::make_shared<const TextsAround>(
         [left_out]() -> Result<Dfa> { return fixed_dfa(left_out); });
@@ -274,7 +277,6 @@ FormatLanguage make_format(const KnownFormat& format) {
 }  // namespace
 
 Result<std::optional<FormatLanguage>> schema_format(std::string_view name) {
-  // Each is made once, when it is first asked for: the largest takes a tenth of a second.
   static std::array<std::once_flag, kKnownFormats.size()> made;
   static std::array<FormatLanguage, kKnownFormats.size()> languages;
   if (name == "idn-hostname") {

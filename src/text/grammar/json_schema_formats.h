@@ -16,8 +16,8 @@ namespace quire {
 
 // A format's texts, and their JSON spellings. The same two for all that ask.
 struct FormatLanguage {
-  std::shared_ptr<const Dfa> meant;
-  std::shared_ptr<const Dfa> spelled;
+  std::shared_ptr<const DfaOnDemand> meant;
+  std::shared_ptr<const DfaOnDemand> spelled;
   OpenTexts more;
   // Of what is valid it leaves out what no regular language is known to have.
   bool is_partial = false;

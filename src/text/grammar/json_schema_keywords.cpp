@@ -160,17 +160,18 @@ Result<StringSet> string_keywords(const SchemaContext& schema) {
     QUIRE_ASSIGN_OR_RETURN(const StringSet formatted, space_format(schema, *format));
     QUIRE_ASSIGN_OR_RETURN(strings, intersect(strings, formatted, budget));
   }
-  if (most && strings.kind() == StringSet::Kind::kRegular) {
-    QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
-                           character_automaton(strings.automaton(), budget));
+  const bool is_shorter = strings.more().automaton != nullptr && most >= strings.more().max_length;
+  if (most && strings.kind() == StringSet::Kind::kRegular && !is_shorter) {
+    QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const CharacterAutomaton> automaton,
+                           strings.characters(budget));
     QUIRE_ASSIGN_OR_RETURN(
         const std::uint32_t longest,
-        countable_length(automaton, *most, JsonSchemaOptions::kMaxPatternStates, budget));
+        countable_length(*automaton, *most, JsonSchemaOptions::kMaxPatternStates, budget));
     if (longest < *most && longest < JsonSchemaOptions::kMinPatternLength) {
       return schema.space->refused(
           *schema.find("maxLength"), "maxLength",
           fmt::format("with a pattern or format of {} states at most {} characters can be counted",
-                      automaton.num_states(), longest),
+                      automaton->num_states(), longest),
           "use a simpler pattern, or leave maxLength out");
     }
     most = std::max(least, longest);

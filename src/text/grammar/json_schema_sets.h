@@ -13,16 +13,37 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "text/grammar/dfa.h"
+#include "text/grammar/json_schema_characters.h"
 #include "text/grammar/json_schema_decimal.h"
 #include "text/grammar/json_schema_number_values.h"
 #include "text/grammar/limits.h"
 #include "text/grammar/open_automaton.h"
 
 namespace quire {
+
+// An automaton that is made when it is first asked for: not all that a format has are needed.
+class DfaOnDemand {
+ public:
+  explicit DfaOnDemand(std::function<Dfa()> make) : make_(std::move(make)) {}
+  explicit DfaOnDemand(Dfa dfa) : dfa_(std::move(dfa)) {}
+
+  // The same each time. Any thread.
+  const Dfa& get() const;
+  // Over characters; get() is not empty. Fails as character_automaton(), and is kept otherwise.
+  Result<std::shared_ptr<const CharacterAutomaton>> characters(GrammarBudget& budget) const;
+
+ private:
+  std::function<Dfa()> make_;
+  mutable std::once_flag made_;
+  mutable Dfa dfa_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const CharacterAutomaton> characters_;  // guarded by mutex_
+};
 
 // A language that has all texts that a regular set lacks. Only complements ask for it, so that it
 // is made when it is first asked for.
@@ -64,8 +85,8 @@ class StringSet {
   static StringSet length(std::uint32_t min, std::optional<std::uint32_t> max);
   static StringSet regular(Dfa dfa);
   // One that is kept, with its JSON spellings (json_schema_escapes.h). Not empty, not all texts.
-  static StringSet kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled,
-                        OpenTexts more = {});
+  static StringSet kept(std::shared_ptr<const DfaOnDemand> dfa,
+                        std::shared_ptr<const DfaOnDemand> spelled, OpenTexts more = {});
 
   Kind kind() const { return kind_; }
   bool is_all() const { return kind_ == Kind::kAllBut && texts_->empty(); }
@@ -74,8 +95,11 @@ class StringSet {
 
   const std::vector<std::string>& texts() const { return *texts_; }  // kThese, kAllBut: sorted
   // kRegular: of which texts have min() to max() characters.
-  const Dfa& automaton() const { return *dfa_; }
-  const std::shared_ptr<const Dfa>& spelled() const {  // of automaton(); null if unknown
+  const Dfa& automaton() const { return dfa_->get(); }
+  Result<std::shared_ptr<const CharacterAutomaton>> characters(GrammarBudget& budget) const {
+    return dfa_->characters(budget);
+  }
+  const std::shared_ptr<const DfaOnDemand>& spelled() const {  // of automaton(); null if unknown
     return spelled_;
   }
   // kRegular: what is meant besides. Sets made from this one by anything but a union lose those
@@ -104,8 +128,8 @@ class StringSet {
                                      GrammarBudget&);
   friend Result<StringSet> unite(const StringSet&, const StringSet&, GrammarBudget&);
 
-  std::shared_ptr<const Dfa> dfa_;
-  std::shared_ptr<const Dfa> spelled_;
+  std::shared_ptr<const DfaOnDemand> dfa_;
+  std::shared_ptr<const DfaOnDemand> spelled_;
   OpenTexts more_;
   std::uint32_t min_ = 0;
   std::optional<std::uint32_t> max_;

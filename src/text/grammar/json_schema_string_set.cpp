@@ -39,6 +39,21 @@ std::vector<std::string> filter_texts(const StringSet& from, const StringSet& by
 
 }  // namespace
 
+const Dfa& DfaOnDemand::get() const {
+  if (make_) std::call_once(made_, [this] { dfa_ = make_(); });
+  return dfa_;
+}
+
+Result<std::shared_ptr<const CharacterAutomaton>> DfaOnDemand::characters(
+    GrammarBudget& budget) const {
+  const std::lock_guard lock(mutex_);
+  if (characters_ == nullptr) {
+    QUIRE_ASSIGN_OR_RETURN(CharacterAutomaton made, character_automaton(get(), budget));
+    characters_ = std::make_shared<const CharacterAutomaton>(std::move(made));
+  }
+  return characters_;
+}
+
 std::shared_ptr<const TextsAround> TextsAround::join(std::shared_ptr<const TextsAround> a,
                                                      std::shared_ptr<const TextsAround> b) {
   if (a == nullptr || a == b) return b;
@@ -82,12 +97,12 @@ StringSet StringSet::regular(Dfa dfa) {
   if (dfa.is_empty()) return none();
   if (dfa == Dfa::any_text()) return all();
   StringSet set(Kind::kRegular);
-  set.dfa_ = std::make_shared<const Dfa>(std::move(dfa));
+  set.dfa_ = std::make_shared<const DfaOnDemand>(std::move(dfa));
   return set;
 }
 
-StringSet StringSet::kept(std::shared_ptr<const Dfa> dfa, std::shared_ptr<const Dfa> spelled,
-                          OpenTexts more) {
+StringSet StringSet::kept(std::shared_ptr<const DfaOnDemand> dfa,
+                          std::shared_ptr<const DfaOnDemand> spelled, OpenTexts more) {
   StringSet set(Kind::kRegular);
   set.dfa_ = std::move(dfa);
   set.spelled_ = std::move(spelled);
@@ -113,7 +128,7 @@ bool StringSet::contains(std::string_view text) const {
       break;
   }
   if (more_.automaton != nullptr && more_.automaton->matches(text)) return true;
-  return dfa_->matches(text) && has_length(text, min_, max_);
+  return automaton().matches(text) && has_length(text, min_, max_);
 }
 
 Result<Dfa> StringSet::language(GrammarBudget& budget) const {
@@ -131,9 +146,9 @@ Result<Dfa> StringSet::language(GrammarBudget& budget) const {
     case Kind::kRegular:
       break;
   }
-  if (!is_counted()) return *dfa_;
+  if (!is_counted()) return automaton();
   QUIRE_ASSIGN_OR_RETURN(const Dfa lengths, length(min_, max_).language(budget));
-  return dfa_intersect(*dfa_, lengths, budget);
+  return dfa_intersect(automaton(), lengths, budget);
 }
 
 Result<Dfa> StringSet::language_around(GrammarBudget& budget) const {
@@ -150,7 +165,7 @@ bool StringSet::operator==(const StringSet& other) const {
     if (min_ != other.min_ || max_ != other.max_) return false;
     if (more_.automaton != other.more_.automaton || more_.around != other.more_.around)
       return false;
-    return dfa_ == other.dfa_ || *dfa_ == *other.dfa_;
+    return dfa_ == other.dfa_ || automaton() == other.automaton();
   }
   return texts_ == other.texts_ || *texts_ == *other.texts_;
 }
@@ -192,11 +207,12 @@ Result<StringSet> intersect(const StringSet& a, const StringSet& b, GrammarBudge
 
 Result<StringSet> of_length(const StringSet& set, std::uint32_t min,
                             std::optional<std::uint32_t> max, GrammarBudget& budget) {
-  QUIRE_ASSIGN_OR_RETURN(const CharacterAutomaton automaton,
-                         character_automaton(set.automaton(), budget));
   const bool has_more = set.more_.automaton != nullptr;
   if (has_more && min <= 1 && (!max || *max >= set.more_.max_length)) return set;
   if (max && *max < min) return StringSet::none();
+  QUIRE_ASSIGN_OR_RETURN(const std::shared_ptr<const CharacterAutomaton> characters,
+                         set.characters(budget));
+  const CharacterAutomaton& automaton = *characters;
   QUIRE_ASSIGN_OR_RETURN(const bool any, has_text_of_length(automaton, min, max, budget));
   if (!any) return StringSet::none();
   StringSet counted = set.lacking(set.more_.around);
