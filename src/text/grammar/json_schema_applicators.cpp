@@ -116,10 +116,11 @@ Status ApplicatorReader::dependencies() {
     absent.objects.front().named.push_back({dependency.name, kFalseFormula, false, 0});
     Shape present = Shape::none();
     present.objects.resize(1);
-    present.objects.front().named.push_back({dependency.name, kTrueFormula, true, 0});
+    std::vector<NamedMember>& named = present.objects.front().named;
+    named.push_back({dependency.name, kTrueFormula, true, 0});
     for (const std::string& name : dependency.required) {
-      if (name == dependency.name) continue;
-      present.objects.front().named.push_back({name, kTrueFormula, true, 0});
+      if (std::ranges::find(named, name, &NamedMember::name) != named.end()) continue;
+      named.push_back({name, kTrueFormula, true, 0});
     }
     QUIRE_ASSIGN_OR_RETURN(Shape without, intersect(shape_, absent, space_.context()));
     QUIRE_ASSIGN_OR_RETURN(Shape with, intersect(shape_, present, space_.context()));

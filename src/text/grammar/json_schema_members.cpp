@@ -1,6 +1,8 @@
 #include "text/grammar/json_schema_members.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include <fmt/format.h>
@@ -69,11 +71,15 @@ Result<ObjectMembers> object_members(SchemaSpace& space, const ObjectCase& objec
   // Names that only conditions mention are members like others.
   const auto mention = [&named](const StringSet& names) {
     if (names.kind() != StringSet::Kind::kThese && names.kind() != StringSet::Kind::kAllBut) return;
+    std::vector<std::string_view> known;
+    for (const NamedMember& member : named) known.push_back(member.name);
+    std::ranges::sort(known);
+    std::vector<NamedMember> missing;
     for (const std::string& name : names.texts()) {
-      const auto same = [&name](const NamedMember& member) { return member.name == name; };
-      if (std::none_of(named.begin(), named.end(), same))
-        named.push_back({name, kTrueFormula, false, 0});
+      if (std::ranges::binary_search(known, std::string_view(name))) continue;
+      missing.push_back({name, kTrueFormula, false, 0});
     }
+    std::ranges::move(missing, std::back_inserter(named));
   };
   for (const MembersByName& each : object.each) mention(each.names);
   for (const MembersByName& one : object.some) {

@@ -21,6 +21,11 @@ void append_missing(std::vector<Item>& to, const std::vector<Item>& from) {
   }
 }
 
+bool is_free(const ArrayCase& array) { return array == ArrayCase(); }
+bool is_free(const ObjectCase& object) { return object == ObjectCase(); }
+
+bool has_count(const ObjectCase& object) { return !object.max || *object.max >= object.min; }
+
 // Nullopt where no value can meet both.
 std::optional<ArrayCase> both_arrays(const ArrayCase& a, const ArrayCase& b,
                                      FormulaTable& formulas) {
@@ -53,6 +58,10 @@ std::optional<ArrayCase> both_arrays(const ArrayCase& a, const ArrayCase& b,
 
 std::optional<ObjectCase> both_objects(const ObjectCase& a, const ObjectCase& b,
                                        FormulaTable& formulas) {
+  if (is_free(a) || is_free(b)) {
+    const ObjectCase& one = is_free(a) ? b : a;
+    return has_count(one) ? std::optional(one) : std::nullopt;
+  }
   ObjectCase both = a;
   std::unordered_map<std::string_view, std::size_t> places;
   for (std::size_t i = 0; i < a.named.size(); ++i) places.emplace(a.named[i].name, i);
@@ -74,12 +83,9 @@ std::optional<ObjectCase> both_objects(const ObjectCase& a, const ObjectCase& b,
   append_missing(both.some, b.some);
   both.min = std::max(a.min, b.min);
   both.max = smaller_limit(a.max, b.max);
-  if (both.max && *both.max < both.min) return std::nullopt;
+  if (!has_count(both)) return std::nullopt;
   return both;
 }
-
-bool is_free(const ArrayCase& array) { return array == ArrayCase(); }
-bool is_free(const ObjectCase& object) { return object == ObjectCase(); }
 
 template <typename Item>
 bool has_all(const std::vector<Item>& in, const std::vector<Item>& wanted) {

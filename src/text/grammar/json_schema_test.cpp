@@ -91,6 +91,13 @@ TEST(JsonSchema, MembersInAnyOrder) {
   EXPECT_FALSE(schema.accepts(R"({"b":2,"a":2})"));
 }
 
+TEST(JsonSchema, NamesListedTwiceAreOneMember) {
+  const SchemaGrammar schema(R"({"type": "object", "additionalProperties": {"const": 1},
+                                 "dependencies": {"a": ["b", "b", "a"]}, "required": ["a", "a"]})");
+  EXPECT_TRUE(schema.accepts(R"({"a":1,"b":1})"));
+  EXPECT_FALSE(schema.accepts(R"({"a":1})"));
+}
+
 TEST(JsonSchema, XOrderComesFirst) {
   const SchemaGrammar schema(R"({"type": "object", "additionalProperties": false,
       "required": ["a", "b", "c"], "properties": {"c": {"const": 3},
