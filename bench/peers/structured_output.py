@@ -327,7 +327,7 @@ def main():
           "instances | wrongly accepted | wrongly rejected |\n|---|---|---|---|---|---|---|---|---|---|---|")
     for engine in engines:
         engine.stop()
-        print(f"| {engine.name} | {at(engine.compile_us, .5) / 1e3:.1f} ms | {at(engine.compile_us, .99) / 1e3:.0f} ms | "
+        print(f"| {engine.name} | {at(engine.compile_us, .5) / 1e3:.1f} ms | {at(engine.compile_us, .99) / 1e3:.1f} ms | "
               f"{at(engine.mask_us, .5):.1f} us | {at(engine.mask_us, .99):.0f} us | {at(engine.mask_us, 1):.0f} us | "
               f"{engine.refused} | {engine.too_slow} | {engine.instances} | {engine.accepted_wrongly} | "
               f"{engine.rejected_wrongly} |")
