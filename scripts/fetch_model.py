@@ -14,6 +14,7 @@ import argparse
 import base64
 import dataclasses
 import fcntl
+import functools
 import hashlib
 import html.parser
 import http.client
@@ -147,6 +148,7 @@ def sha256_of(path):
 # ------------------------------------------------------------------ pip's configuration
 
 
+@functools.cache
 def pip_command():
     """The pip of this Python, else one in a virtual environment made for it."""
     command = [sys.executable, "-m", "pip"]

@@ -19,18 +19,19 @@ void expect_close(std::uint64_t planned, std::uint64_t resident) {
 }
 
 // Starts with everything touched, compares, then works at the limits and compares again.
-void check_plan(EngineArgs args, std::int64_t prompt_len, std::int64_t max_tokens) {
+void check_plan(EngineArgs args, std::size_t num_requests, std::int64_t prompt_len,
+                std::int64_t max_tokens, EngineInfo* info = nullptr) {
   args.prefault = true;
   ::malloc_trim(0);  // what earlier tests have freed
   const std::uint64_t before = resident_anonymous_bytes();
   auto engine = Engine::create(args, {});
   ASSERT_TRUE(engine.ok()) << engine.status().to_string();
   const MemoryPlan& plan = (*engine)->info().plan;
+  if (info != nullptr) *info = (*engine)->info();
   expect_close(plan.total(), resident_anonymous_bytes() - before);
 
-  constexpr std::size_t kNumRequests = 8;
-  Collector collector(kNumRequests);
-  for (std::size_t i = 0; i < kNumRequests; ++i) {
+  Collector collector(num_requests);
+  for (std::size_t i = 0; i < num_requests; ++i) {
     GenerateRequest request;
     for (std::int64_t p = 0; p < prompt_len; ++p) {
       request.prompt_token_ids.push_back(static_cast<TokenId>((p * 31 + p * p * 7 + 11) % 300));
@@ -41,7 +42,7 @@ void check_plan(EngineArgs args, std::int64_t prompt_len, std::int64_t max_token
     request.params.logprobs = 5;
     ASSERT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
   }
-  collector.wait_for(kNumRequests);
+  collector.wait_for(num_requests);
   expect_close(plan.total(), resident_anonymous_bytes() - before);
 }
 
@@ -50,7 +51,7 @@ TEST(MemoryPlanOfTinyLlama, IsWhatTheProcessTakes) {
   args.model = tiny_llama("hf");
   args.threads = 2;
   args.max_num_seqs = 512;  // a pool that is large beside the rest
-  check_plan(args, 200, 40);
+  check_plan(args, 8, 200, 40);
 }
 
 TEST(MemoryPlanOfSmolLm2, IsWhatTheProcessTakes) {
@@ -60,7 +61,7 @@ TEST(MemoryPlanOfSmolLm2, IsWhatTheProcessTakes) {
   args.threads = 2;
   args.max_num_seqs = 8;
   args.max_model_len = 4096;
-  check_plan(args, 300, 8);
+  check_plan(args, 8, 300, 8);
 }
 
 // Two KV groups: 3 of its 18 layers keep all tokens, 15 the last 512. The pool holds what these
@@ -74,10 +75,8 @@ TEST(MemoryPlanOfGemma3, IsWhatItsWindowsNeedAndWhatTheProcessTakes) {
   args.max_model_len = 8192;
   args.kv_cache_dtype = "float32";  // so that the pool is large beside the rest
   args.kv_cache_memory_bytes = std::uint64_t{512} << 20;  // more than it needs
-  check_plan(args, 700, 8);
-  const auto engine = Engine::create(args, {});
-  ASSERT_TRUE(engine.ok()) << engine.status().to_string();
-  const EngineInfo& info = (*engine)->info();
+  EngineInfo info;
+  check_plan(args, 5, 700, 8, &info);  // one waits
   ASSERT_EQ(info.plan.kv_groups.size(), 2U);
   EXPECT_EQ(info.plan.kv_groups[0].num_layers, 3);
   EXPECT_EQ(info.plan.kv_groups[1].num_layers, 15);

@@ -27,10 +27,11 @@ TEST_P(Attention, AgreesWithPlainSoftmax) {
   for (const AttentionShape& shape : shapes) {
     const std::vector<Sequence> sequences = {Sequence(shape, 83, 1)};
     const auto out = run(GetParam(), sequences, 16, 83, 2);
+    const PlainAttention plain(GetParam(), sequences[0]);
     const auto d = static_cast<std::size_t>(shape.head_dim);
     for (const std::int32_t position : {0, 1, 3, 4, 30, 31, 32, 33, 63, 64, 82}) {
       for (std::int32_t head = 0; head < shape.num_heads; ++head) {
-        const auto expected = expected_output(GetParam(), sequences[0], position, head);
+        const auto expected = plain.output(position, head);
         const float* actual = out[0].data() + row_index(position, shape.num_heads, head) * d;
         for (std::size_t i = 0; i < d; ++i) {
           ASSERT_NEAR(actual[i], expected[i], tolerance(GetParam(), shape))
@@ -52,10 +53,11 @@ TEST_P(Attention, AgreesWithinWindows) {
     for (const AttentionShape& shape : shapes) {
       const std::vector<Sequence> sequences = {Sequence(shape, 140, 11)};
       const auto out = run(GetParam(), sequences, 16, 140, 2);
+      const PlainAttention plain(GetParam(), sequences[0]);
       const auto d = static_cast<std::size_t>(shape.head_dim);
       for (std::int32_t position = 0; position < 140; ++position) {
         for (std::int32_t head = 0; head < shape.num_heads; ++head) {
-          const auto expected = expected_output(GetParam(), sequences[0], position, head);
+          const auto expected = plain.output(position, head);
           const float* actual = out[0].data() + row_index(position, shape.num_heads, head) * d;
           for (std::size_t i = 0; i < d; ++i) {
             ASSERT_NEAR(actual[i], expected[i], tolerance(GetParam(), shape))
@@ -73,9 +75,10 @@ TEST_P(Attention, AgreesOnLargeScores) {
   const AttentionShape shape{3, 1, 64, DType::kF32};
   const std::vector<Sequence> sequences = {Sequence(shape, 200, 2, 6.0F)};
   const auto out = run(GetParam(), sequences, 16, 200, 1);
+  const PlainAttention plain(GetParam(), sequences[0]);
   for (const std::int32_t position : {0, 5, 50, 199}) {
     for (std::int32_t head = 0; head < 3; ++head) {
-      const auto expected = expected_output(GetParam(), sequences[0], position, head);
+      const auto expected = plain.output(position, head);
       for (std::size_t i = 0; i < 64; ++i) {
         const auto at = static_cast<std::size_t>(position * 3 + head) * 64 + i;
         ASSERT_NEAR(out[0][at], expected[i], 3e-3) << position;
@@ -97,11 +100,12 @@ TEST_P(Attention, LongSequencesAgreeHoweverTheyAreSplit) {
     if (GetParam() == IsaLevel::kRef && shape.head_dim > 40) continue;
     const std::vector<Sequence> sequences = {Sequence(shape, length, 21), Sequence(shape, 300, 22)};
     const auto whole = run(GetParam(), sequences, 16, length, 1);
+    const PlainAttention plain(GetParam(), sequences[0]);
     const auto d = static_cast<std::size_t>(shape.head_dim);
     for (const std::int32_t position : {0, 255, 256, 257, 511, 512, 600, 829}) {
       if (position >= length) continue;
       for (std::int32_t head = 0; head < shape.num_heads; ++head) {
-        const auto expected = expected_output(GetParam(), sequences[0], position, head);
+        const auto expected = plain.output(position, head);
         const float* actual = whole[0].data() + row_index(position, shape.num_heads, head) * d;
         for (std::size_t i = 0; i < d; ++i) {
           ASSERT_NEAR(actual[i], expected[i], tolerance(GetParam(), shape))

@@ -216,74 +216,96 @@ inline bool rounds_to_bf16(IsaLevel level, const AttentionShape& shape) {
   return shape.dtype == DType::kF8E4M3 && rows.attention_rounds_over_fp8;
 }
 
-// What an output may differ by from expected_output(). Outputs are averages of values of size about
+// What an output may differ by from PlainAttention's. Outputs are averages of values of size about
 // 1: the scores' rounding, about 1e-6 of the largest score's terms; where weights are rounded, each
 // by up to 2^-9 of itself, that of an average of values within 4 of each other.
 inline double tolerance(IsaLevel level, const AttentionShape& shape) {
   return rounds_to_bf16(level, shape) ? 0x1p-8 : 5e-6;
 }
 
-// Softmax over all scores at once, in double; of a query as the level rounds it.
-inline std::vector<double> expected_output(IsaLevel level, const Sequence& s, std::int32_t position,
-                                           std::int32_t head) {
-  const AttentionShape& shape = s.shape;
-  const auto d = static_cast<std::size_t>(shape.head_dim);
-  const auto kv_heads = static_cast<std::size_t>(shape.num_kv_heads);
-  const auto kv_head = static_cast<std::size_t>(head / (shape.num_heads / shape.num_kv_heads));
-  const float* const row_of_q = s.q.data() + row_index(position, shape.num_heads, head) * d;
-  std::vector<double> q(row_of_q, row_of_q + d);
-  if (rounds_to_bf16(level, shape)) {  // times the scale for powers of two
-    const float scale = s.scale() * 0x1.715476p+0F;
-    for (double& x : q) {
-      x = double{bf16_to_float(float_to_bf16(static_cast<float>(x) * scale))} / double{scale};
+// Softmax over all scores at once, in double; of queries as the level rounds them.
+class PlainAttention {
+ public:
+  PlainAttention(IsaLevel level, const Sequence& sequence)
+      : level_(level),
+        s_(sequence),
+        numbers_(sequence.shape),
+        d_(static_cast<std::size_t>(sequence.shape.head_dim)),
+        k_(cached(sequence.k)),
+        v_(cached(sequence.v)) {}
+
+  std::vector<double> output(std::int32_t position, std::int32_t head) const {
+    const AttentionShape& shape = s_.shape;
+    const std::int32_t kv_head = head / (shape.num_heads / shape.num_kv_heads);
+    const float* const row_of_q = s_.q.data() + row_index(position, shape.num_heads, head) * d_;
+    std::vector<double> q(row_of_q, row_of_q + d_);
+    if (rounds_to_bf16(level_, shape)) {  // times the scale for powers of two
+      const float scale = s_.scale() * 0x1.715476p+0F;
+      for (double& x : q) {
+        x = double{bf16_to_float(float_to_bf16(static_cast<float>(x) * scale))} / double{scale};
+      }
     }
+    const auto row = [&](const std::vector<double>& rows, std::size_t key) {
+      return rows.data() +
+             row_index(static_cast<std::int32_t>(key), shape.num_kv_heads, kv_head) * d_;
+    };
+    const auto keys = static_cast<std::size_t>(position) + 1;
+    std::size_t first = 0;
+    if (shape.window > 0)
+      first = static_cast<std::size_t>(std::max(0, position + 1 - shape.window));
+    if (shape.chunk > 0) first = static_cast<std::size_t>(position / shape.chunk * shape.chunk);
+    const auto h = static_cast<std::size_t>(head);
+    std::vector<double> weights(keys, 0.0);
+    for (std::size_t key = first; key < keys; ++key) {
+      const double* const k = row(k_, key);
+      for (std::size_t i = 0; i < d_; ++i) weights[key] += q[i] * k[i];
+      weights[key] *= double{s_.scale()};
+      if (shape.soft_cap > 0)
+        weights[key] = shape.soft_cap * std::tanh(weights[key] / shape.soft_cap);
+      if (shape.alibi)
+        weights[key] -= double{numbers_.slopes[h]} * static_cast<double>(keys - 1 - key);
+    }
+    double largest =
+        *std::max_element(weights.begin() + static_cast<std::ptrdiff_t>(first), weights.end());
+    double total = 0.0;
+    if (shape.sinks) {
+      largest = std::max(largest, double{numbers_.sinks[h]});
+      total = std::exp(numbers_.sinks[h] - largest);
+    }
+    for (std::size_t key = first; key < keys; ++key) {
+      total += weights[key] = std::exp(weights[key] - largest);
+    }
+    std::vector<double> out(d_, 0.0);
+    for (std::size_t key = first; key < keys; ++key) {
+      const double* const v = row(v_, key);
+      for (std::size_t i = 0; i < d_; ++i) out[i] += weights[key] / total * v[i];
+    }
+    return out;
   }
-  // As the cache rounds it.
-  const KvLayout layout{shape.dtype, 1, 1, shape.head_dim};
-  const auto cached = [&](const std::vector<float>& rows, std::size_t key) {
+
+ private:
+  // Rows as the cache rounds them.
+  std::vector<double> cached(const std::vector<float>& rows) const {
+    const KvLayout layout{s_.shape.dtype, 1, 1, s_.shape.head_dim};
     std::vector<std::byte> memory(layout.block_bytes());
-    const float* const row = rows.data() + (key * kv_heads + kv_head) * d;
-    store_key(row, layout, 0, 0, 0, memory.data());
-    store_value(row, layout, 0, 0, 0, memory.data());
-    std::vector<double> rounded(d);
-    for (std::size_t i = 0; i < d; ++i) {
-      rounded[i] = load_value(memory.data(), layout, 0, 0, 0, static_cast<std::int32_t>(i));
+    std::vector<double> rounded;
+    rounded.reserve(rows.size());
+    for (std::size_t at = 0; at < rows.size(); at += d_) {
+      store_value(rows.data() + at, layout, 0, 0, 0, memory.data());
+      for (std::int32_t i = 0; i < s_.shape.head_dim; ++i) {
+        rounded.push_back(load_value(memory.data(), layout, 0, 0, 0, i));
+      }
     }
     return rounded;
-  };
-  const auto keys = static_cast<std::size_t>(position) + 1;
-  std::size_t first = 0;
-  if (shape.window > 0) first = static_cast<std::size_t>(std::max(0, position + 1 - shape.window));
-  if (shape.chunk > 0) first = static_cast<std::size_t>(position / shape.chunk * shape.chunk);
-  const HeadNumbers numbers(shape);
-  const auto h = static_cast<std::size_t>(head);
-  std::vector<double> weights(keys, 0.0);
-  for (std::size_t key = first; key < keys; ++key) {
-    const std::vector<double> k = cached(s.k, key);
-    for (std::size_t i = 0; i < d; ++i) weights[key] += q[i] * k[i];
-    weights[key] *= double{s.scale()};
-    if (shape.soft_cap > 0)
-      weights[key] = shape.soft_cap * std::tanh(weights[key] / shape.soft_cap);
-    if (shape.alibi)
-      weights[key] -= double{numbers.slopes[h]} * static_cast<double>(keys - 1 - key);
   }
-  double largest =
-      *std::max_element(weights.begin() + static_cast<std::ptrdiff_t>(first), weights.end());
-  double total = 0.0;
-  if (shape.sinks) {
-    largest = std::max(largest, double{numbers.sinks[h]});
-    total = std::exp(numbers.sinks[h] - largest);
-  }
-  for (std::size_t key = first; key < keys; ++key) {
-    total += weights[key] = std::exp(weights[key] - largest);
-  }
-  std::vector<double> out(d, 0.0);
-  for (std::size_t key = first; key < keys; ++key) {
-    const std::vector<double> v = cached(s.v, key);
-    for (std::size_t i = 0; i < d; ++i) out[i] += weights[key] / total * v[i];
-  }
-  return out;
-}
+
+  IsaLevel level_;
+  const Sequence& s_;
+  HeadNumbers numbers_;
+  std::size_t d_;
+  std::vector<double> k_;  // [length][num_kv_heads][head_dim], as is v_
+  std::vector<double> v_;
+};
 
 }  // namespace attention_test
 }  // namespace quire

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -81,42 +82,54 @@ Values random_inputs(std::int64_t count, unsigned seed) {
   return x;
 }
 
+// An output in double, and what rounding may change of it.
+struct Exact {
+  double value = 0;
+  double bound = 1e-30;
+};
+
+Exact exact_output(std::span<const float> x, std::span<const float> weights, double rounding) {
+  Exact exact;
+  const auto inputs = static_cast<double>(x.size());
+  for (std::size_t g = 0; g < x.size(); g += 32) {
+    float largest = 0;
+    for (const float value : x.subspan(g, 32)) largest = std::max(largest, std::fabs(value));
+    for (std::size_t k = g; k < g + 32; ++k) {
+      const double w = weights[k];
+      const double value = x[k];
+      exact.value += w * value;
+      exact.bound += std::fabs(w) * largest * rounding;
+      // The rounding of a sum of K products, with room for scale and minimum.
+      exact.bound += 4 * (inputs + 4) * 0x1p-24 * (std::fabs(w * value) + std::fabs(w) * largest);
+    }
+  }
+  return exact;
+}
+
 TEST_P(MatmulAtLoad, AgreesWithSumsInDouble) {
   for (const std::int64_t inputs : {32, 128, 160, 576, 1120}) {
     for (const std::int64_t outputs : {1, 17, 83, 200}) {
       const TestMatrix matrix(Encoding::kBF16, outputs, inputs, static_cast<unsigned>(inputs));
       const PackedWeight weight = pack(matrix);
       const double rounding = rounding_of(mode_at(level(), weight.layout(), mode()));
+      // Products of fewer rows have the first of these.
+      constexpr std::int64_t kMostRows = 13;
+      const Values x = random_inputs(kMostRows * inputs, static_cast<unsigned>(outputs));
+      std::vector<Exact> exact(static_cast<std::size_t>(kMostRows * outputs));
       Values row(static_cast<std::size_t>(inputs));
+      for (std::int64_t n = 0; n < outputs; ++n) {
+        weight.decode_output(n, row.data());
+        for (std::int64_t r = 0; r < kMostRows; ++r) {
+          exact[static_cast<std::size_t>(r * outputs + n)] =
+              exact_output({&x[static_cast<std::size_t>(r * inputs)], row.size()}, row, rounding);
+        }
+      }
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 7, 13}) {
-        const Values x = random_inputs(rows * inputs, static_cast<unsigned>(rows));
         const Values out = multiply(pool_, weight, x, rows);
-        for (std::int64_t n = 0; n < outputs; ++n) {
-          weight.decode_output(n, row.data());
-          for (std::int64_t r = 0; r < rows; ++r) {
-            double exact = 0;
-            double bound = 1e-30;
-            for (std::int64_t g = 0; g < inputs; g += 32) {
-              double largest = 0;
-              for (std::int64_t k = g; k < g + 32; ++k) {
-                largest = std::max(
-                    largest,
-                    std::fabs(static_cast<double>(x[static_cast<std::size_t>(r * inputs + k)])));
-              }
-              for (std::int64_t k = g; k < g + 32; ++k) {
-                const double w = row[static_cast<std::size_t>(k)];
-                const double value = x[static_cast<std::size_t>(r * inputs + k)];
-                exact += w * value;
-                bound += std::fabs(w) * largest * rounding;
-                // The rounding of a sum of K products, with room for scale and minimum.
-                bound += 4 * static_cast<double>(inputs + 4) * 0x1p-24 *
-                         (std::fabs(w * value) + std::fabs(w) * largest);
-              }
-            }
-            ASSERT_NEAR(out[static_cast<std::size_t>(r * outputs + n)], exact, bound)
-                << inputs << " inputs, output " << n << " of " << outputs << ", row " << r << " of "
-                << rows;
-          }
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          ASSERT_NEAR(out[i], exact[i].value, exact[i].bound)
+              << inputs << " inputs, output " << static_cast<std::int64_t>(i) % outputs << " of "
+              << outputs << ", row " << static_cast<std::int64_t>(i) / outputs << " of " << rows;
         }
       }
     }

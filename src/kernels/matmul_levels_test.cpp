@@ -40,6 +40,12 @@ Values run(IsaLevel level, const PackedWeight& weight, const Values& x, std::int
   return out;
 }
 
+// Emulated vectors that the processor has are tested without. Those with dot products of bytes are
+// what emulated tiles are compared with.
+bool is_compared(IsaLevel level) {
+  return level == IsaLevel::kAvx2 || level == IsaLevel::kAvx512VnniBf16 || level_can_run(level);
+}
+
 void expect_vector_levels_agree(Encoding encoding) {
   ThreadPool pool(2);
   const std::int64_t inputs = encoding_traits(encoding).block_elements == 32 ? 608 : 768;
@@ -50,7 +56,7 @@ void expect_vector_levels_agree(Encoding encoding) {
     for (const ActivationMode mode : {ActivationMode::kInt8, ActivationMode::kInt16}) {
       std::map<ActivationMode, Values> expected;
       for (const IsaLevel level : available_levels()) {
-        if (level < IsaLevel::kAvx2) continue;
+        if (level < IsaLevel::kAvx2 || !is_compared(level)) continue;
         const Values out = run(level, weight, x, rows, nullptr, mode);
         const auto [first, is_new] =
             expected.try_emplace(mode_at(level, weight.layout(), mode), out);

@@ -143,23 +143,27 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
       const std::int64_t inputs = count * unit();
       const TestMatrix matrix(encoding(), outputs, inputs, 7U + static_cast<unsigned>(outputs));
       const PackedWeight weight = pack_or_die(pool_, matrix);
+      // Products of fewer rows have the first of these.
+      constexpr std::int64_t kMostRows = 17;
+      const Values x = random_inputs(kMostRows, inputs, static_cast<unsigned>(outputs));
+      const Values seen = seen_inputs(x);
       const Values weights = seen_weights(matrix, weight, mode());
+      std::vector<Exact> exact;  // [rows][outputs]
+      for (std::int64_t r = 0; r < kMostRows; ++r) {
+        for (std::int64_t n = 0; n < outputs; ++n) {
+          exact.push_back(exact_float(&seen[static_cast<std::size_t>(r * inputs)],
+                                      &weights[static_cast<std::size_t>(n * inputs)], inputs));
+        }
+      }
       for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17}) {
-        const Values x = random_inputs(rows, inputs, static_cast<unsigned>(rows));
-        const Values seen = seen_inputs(x);
         const Product product{rows, inputs, outputs, mode()};
         const Values out = run(level(), pool_, weight, x, product);
-        for (std::int64_t r = 0; r < rows; ++r) {
-          for (std::int64_t n = 0; n < outputs; ++n) {
-            const Exact exact = exact_float(&seen[static_cast<std::size_t>(r * inputs)],
-                                            &weights[static_cast<std::size_t>(n * inputs)], inputs);
-            // The bound of a sum of K rounded products, doubled for scale and minimum.
-            const double bound = 2 * static_cast<double>(inputs + 4) * 0x1p-24 * exact.magnitude;
-            const auto got = static_cast<double>(out[static_cast<std::size_t>(r * outputs + n)]);
-            ASSERT_NEAR(got, exact.value, bound + 1e-30)
-                << "row " << r << " of " << rows << ", output " << n << " of " << outputs << ", K "
-                << inputs;
-          }
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          // The bound of a sum of K rounded products, doubled for scale and minimum.
+          const double bound = 2 * static_cast<double>(inputs + 4) * 0x1p-24 * exact[i].magnitude;
+          ASSERT_NEAR(static_cast<double>(out[i]), exact[i].value, bound + 1e-30)
+              << "row " << static_cast<std::int64_t>(i) / outputs << " of " << rows << ", output "
+              << static_cast<std::int64_t>(i) % outputs << " of " << outputs << ", K " << inputs;
         }
       }
     }
