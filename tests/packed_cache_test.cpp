@@ -42,7 +42,7 @@ class PackedCacheTest : public ::testing::Test {
     GenerateRequest request;
     request.prompt_token_ids = {5, 9, 17, 33, 9, 40};  // that every vocabulary has
     request.params.temperature = 0;
-    request.params.max_tokens = 24;
+    request.params.max_tokens = 6;
     request.params.ignore_eos = true;
     request.params.logprobs = 3;
     EXPECT_TRUE((*engine)->submit(std::move(request), collector.sink(0)).ok());

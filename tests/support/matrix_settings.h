@@ -33,7 +33,9 @@ struct Setting {
   bool offload =
       false;            // what is compared is a second engine's, which reads the first one's blocks
   bool pinned = false;  // the beginning of the first prompt is
-  bool joined = false;  // has what others have one by one
+  // Has what others have one by one, of all that changes which rows kernels see together: numbers
+  // of rows and threads, sizes of blocks, trees.
+  bool joined = false;
 };
 
 // Guesses at what follows the last token or three.
