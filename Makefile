@@ -24,7 +24,7 @@ ctest = mkdir -p build/$(1)/reports && \
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'src/*.cu' 'src/*.cuh' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
 
-.PHONY: help docs run build python wheel package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package check-wheel format format-check lint fuzz fuzz-minimize goldens clean
+.PHONY: help docs run build build-tests python wheel package test test-asan test-tsan bench bench-peers deps model test-models test-clients test-browser check-edges check-links check-clang check-deploy check-package check-wheel format format-check lint fuzz fuzz-minimize goldens clean
 
 help:  ## this list
 	@grep -hE '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z -]+):.*## */\1\t/' | expand -t 16
@@ -67,6 +67,10 @@ package:  ## a Debian package of the program and its services: build/package/qui
 
 # The Python package is built and tested where `make test-clients` has made the environment for it.
 PYTHON_BUILD = $(shell test -f .venvs/python/installed.txt && echo -DQUIRE_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/.venvs/python/bin/python || echo -DQUIRE_PYTHON=OFF)
+
+build-tests: deps  ## what `make test` runs, but the Python package, compiled and not run
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
+	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
 	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
