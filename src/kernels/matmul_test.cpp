@@ -136,6 +136,10 @@ class Matmul : public testing::TestWithParam<Case> {
 };
 
 TEST_P(Matmul, AgreesWithSumsInDouble) {
+  // That rows beside a row change none of its bits is the next test's.
+  const std::vector<std::int64_t> row_counts =
+      level_is_slow(level()) ? std::vector<std::int64_t>{1, 2, 9, 17}
+                             : std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17};
   const std::vector<std::int64_t> counts =
       unit() > 32 ? std::vector<std::int64_t>{1, 3} : std::vector<std::int64_t>{1, 2, 7, 18, 53};
   for (const std::int64_t count : counts) {
@@ -155,7 +159,7 @@ TEST_P(Matmul, AgreesWithSumsInDouble) {
                                       &weights[static_cast<std::size_t>(n * inputs)], inputs));
         }
       }
-      for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17}) {
+      for (const std::int64_t rows : row_counts) {
         const Product product{rows, inputs, outputs, mode()};
         const Values out = run(level(), pool_, weight, x, product);
         for (std::size_t i = 0; i < out.size(); ++i) {
