@@ -31,6 +31,20 @@ bool all_zero(const std::uint8_t* begin, const std::uint8_t* end) {
   return std::all_of(begin, end, [](std::uint8_t byte) { return byte == 0; });
 }
 
+// What the memory plan counts is what is allocated, and not much more than the file has.
+TEST(PackedWeight, TakesTheBytesThatArePlanned) {
+  ThreadPool pool(1);
+  for (const Encoding encoding : kQuantizedEncodings) {
+    const TestMatrix matrix(encoding, 48, 768, 22);
+    const PackedWeight weight = pack_or_die(pool, matrix);
+    EXPECT_EQ(weight.size_bytes(), packed_bytes(layout_of(encoding), 48, 768));
+    const double ratio =
+        static_cast<double>(weight.size_bytes()) / static_cast<double>(matrix.data.size());
+    EXPECT_GE(ratio, 1.0) << encoding_traits(encoding).name;
+    EXPECT_LE(ratio, 1.03) << encoding_traits(encoding).name;
+  }
+}
+
 TEST(PackedWeight, DecodesToTheCheckpointsNumbers) {
   ThreadPool pool(2);
   for (const Encoding encoding : kAllEncodings) {
