@@ -133,6 +133,60 @@ class EngineTab(PageTest):
             self.await_picture("slots", 8)
 
 
+NGRAMS = '{"method": "ngram", "num_speculative_tokens": 32, "prompt_lookup_min": 1, "prompt_lookup_max": 2}'
+
+
+class Speculation(PageTest):
+    flags = ("--max-num-seqs", 6, "--speculative-config", NGRAMS)
+    simulate = 2
+
+    def guess(self):
+        """Has it guess, whatever that gives: the simulated tokens seldom come again."""
+        reply = self.server.post("/v1/completions", {"prompt": "a b a b a b", "max_tokens": 200, "ignore_eos": True,
+                                                     "temperature": 0, "speculation": 8})
+        self.assertEqual(reply.status, 200, reply.body)
+
+    def test_it_shows_what_guesses_give(self):
+        self.open("engine")
+        panel = self.page.get_by_role("region", name="Speculation")
+        expect(panel.get_by_text("Nothing has been guessed yet.")).to_be_visible()
+        expect(panel).to_contain_text("ngram, up to 32 tokens")
+        self.guess()
+        expect(panel.get_by_text("Nothing has been guessed yet.")).to_be_hidden()
+        expect(panel.get_by_role("list").get_by_role("listitem")).to_have_count(32)
+        expect(panel.locator("div", has_text="Guesses right").locator("dd").last).not_to_have_text("–")
+        told = self.server.get("/engine/state").json["speculation"]
+        for name, text in (("Tokens in a step with guesses", r"^[1-9][\d.]*$"),
+                           ("Guesses right", rf"^<?[\d.]+% of {told['draft_tokens']:,}$"),
+                           ("Time to guess", r"^[\d.]+ (µs|ms|s)$"), ("Steps with guesses took", r"^[\d.]+ (ms|s)$"),
+                           ("Of that, for guesses", r"^[\d.]+ (µs|ms|s)$"),
+                           ("Speed-up", r"^([\d.]+ ×|not known yet)$")):
+            figure = panel.locator(".figures div", has=self.page.get_by_text(name, exact=True))
+            expect(figure.locator("dd")).to_have_text(re.compile(text))
+
+
+class NoSpeculation(PageTest):
+    simulate = 10
+
+    def test_the_panel_is_not_there(self):
+        self.open("engine")
+        expect(self.page.locator(".connection")).to_have_text("Live")
+        expect(self.page.get_by_text("Nothing runs.")).to_be_visible()
+        expect(self.page.get_by_role("heading", name="Speculation")).to_be_hidden()
+
+
+class SpeculationOnAPhone(Speculation):
+    viewport = NARROW
+    color_scheme = "dark"
+
+    def test_it_shows_what_guesses_give(self):
+        self.guess()
+        super().open("engine")
+        expect(self.page.get_by_role("list", name="Guesses that were right, by place").get_by_role("listitem"))\
+            .to_have_count(32)
+        self.assert_fits()
+
+
 class Phone(PageTest):
     viewport = NARROW
     color_scheme = "dark"

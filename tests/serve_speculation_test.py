@@ -43,15 +43,20 @@ class Speculation(unittest.TestCase):
         self.assertNotIn("speculation:", plain.log())
         self.assertEqual(metrics(plain), {})
         accepted = rejected = 0
+        shares = {"draft": 0, "verify": 0, "draft_rows": 0}
         for temperature in (0, 0.3, 1):
             expected = self.complete(plain, temperature=temperature, n=2)
             self.assertNotIn("completion_tokens_details", expected["usage"])
             for speculation in ("off", "auto", 0, 1, 3, 8):
                 answer = self.complete(server, temperature=temperature, n=2, speculation=speculation, return_why=True)
                 for choice in answer["choices"]:
-                    why = choice.pop("why")
+                    drafts = choice.pop("why").get("drafts")
                     if speculation in ("off", 0):
-                        self.assertNotIn("drafts", why)
+                        self.assertIsNone(drafts)
+                    elif drafts:
+                        self.check_drafts(drafts)
+                        for name in shares:
+                            shares[name] += drafts[f"{name}_ms"] / 1000
                 self.assertEqual(answer["choices"], expected["choices"], (temperature, speculation))
                 details = answer["usage"].get("completion_tokens_details")
                 if speculation in ("off", 0):
@@ -69,6 +74,32 @@ class Speculation(unittest.TestCase):
         self.assertEqual(sum(places), accepted)
         self.assertEqual(places, sorted(places, reverse=True))
         self.assertLessEqual(places[0], told["vllm:spec_decode_num_drafts_total", None])
+        seconds = {name: told[f"quire_spec_decode_{name}_seconds_total", None]
+                   for name in ("draft", "verify", "draft_rows", "plain", "taken")}
+        # What requests were told is a part of it: the rest went to others in their steps, and to nobody.
+        for name, share in shares.items():
+            self.assertLessEqual(share, seconds[name] + 0.001, name)
+            self.assertGreater(seconds[name], 0, name)
+        self.assertLess(seconds["draft_rows"], seconds["verify"])
+        self.assertLess(seconds["verify"], seconds["taken"])
+        self.assertLess(seconds["taken"], server.metrics()['quire_step_time_seconds{use="requests"}'])
+        live = server.get("/engine/state").json["speculation"]
+        self.assertEqual((live["method"], live["max_tokens"], live["accepted_at"]), ("ngram", 8, places))
+        self.assertEqual(live["accepted_tokens"] + live["rejected_tokens"], live["draft_tokens"])
+        self.assertEqual(live["draft_tokens"], accepted + rejected)
+        self.assertAlmostEqual(live["verify_s"], seconds["verify"], delta=0.001)
+        self.assertAlmostEqual(live["speedup"], seconds["plain"] / seconds["taken"], delta=0.001)
+        self.assertNotIn("speculation", plain.get("/engine/state").json)
+
+    def check_drafts(self, drafts):
+        right, steps = drafts["accepted_at"], drafts["steps"]
+        self.assertEqual(sum(right), drafts["accepted"])
+        self.assertEqual(right, sorted(right, reverse=True))
+        self.assertLessEqual(max(right, default=0), steps)
+        self.assertAlmostEqual(drafts["mean_accepted_length"], 1 + drafts["accepted"] / steps, delta=0.001)
+        self.assertLessEqual(drafts["draft_rows_ms"], drafts["verify_ms"])
+        self.assertGreater(drafts.get("speedup", 1), 0)
+        self.assertIn("guesses were right", drafts["because"])
 
     def test_what_cannot_be_is_refused(self):
         server = self.serve("--speculative-config", NGRAM)

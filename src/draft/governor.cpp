@@ -107,6 +107,11 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
   if (saved_ <= 0) return;
   find_chances(offers, guess_time.has_value());
   const std::size_t best = num_worth(num_rows, plain_time, time_of, guess_time.value_or(0));
+  if (best > 0 && num_drafted_ == kPlainEvery) {
+    num_drafted_ = 0;
+    return;
+  }
+  num_drafted_ = best > 0 ? num_drafted_ + 1 : 0;
   if (best > 0) {
     num_idle_ = 0;
     for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);

@@ -45,6 +45,7 @@ class Governor {
   static constexpr double kAllowance = 0.01;  // of the time of steps
   // What the account holds at most, and at first: so many steps.
   static constexpr double kMostSaved = 4;
+  static constexpr std::int32_t kPlainEvery = 128;  // steps
 
   // Time of a step of so many rows, in any unit that stays the same; above 0.
   using TimeOf = std::function<double(std::int64_t rows)>;
@@ -101,7 +102,8 @@ class Governor {
   double spent_ = 0;
   double plain_ = 0;
   bool started_ = false;
-  std::int32_t num_idle_ = 0;  // steps without drafts, though there might have been some
+  std::int32_t num_idle_ = 0;     // steps without drafts, though there might have been some
+  std::int32_t num_drafted_ = 0;  // steps with drafts, in a row
 };
 
 }  // namespace quire

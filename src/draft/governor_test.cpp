@@ -162,6 +162,24 @@ TEST(Governor, TheAccountBoundsWhatWrongEstimatesCost) {
   EXPECT_LE(lost, Governor::kMostSaved * 1.1 + 0.011 * 1000 + 2 * 8);
 }
 
+// Else nobody would know any more what a step takes without drafts.
+TEST(Governor, OfStepsInARowThatHaveDraftsOneHasNone) {
+  Governor governor;
+  const Acceptance acceptance(0.95);
+  std::vector<std::int32_t> plain;
+  for (std::int32_t step = 0; step < 1000; ++step) {
+    governor.observe(8, 0, true);
+    DraftOffer offer = {.acceptance = &acceptance, .match = 8, .num_tokens = 1};
+    governor.choose({&offer, 1}, 1,
+                    [](std::int64_t rows) { return 1 + 0.1 * static_cast<double>(rows); });
+    if (offer.num_chosen == 0) plain.push_back(step);
+  }
+  ASSERT_EQ(plain.size(), 1000 / (Governor::kPlainEvery + 1));
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_EQ(plain[i] + 1, static_cast<std::int32_t>(i + 1) * (Governor::kPlainEvery + 1));
+  }
+}
+
 // First choices are right in half of the steps, second ones as often or never; a row costs a fifth.
 TEST(Governor, SecondChoicesAreTakenWhereTheyAreOftenRight) {
   const std::vector<std::int32_t> parents = {-1, 0, -1, 2, 0};

@@ -190,6 +190,8 @@ struct RequestOutput {
   // tokens, and the wrong ones.
   std::int64_t num_accepted_drafts = 0;
   std::int64_t num_rejected_drafts = 0;
+  // When finished, if the engine has guessed at its tokens: what that took and gave.
+  std::shared_ptr<const SpeculationReport> speculation;
   // Of the output so far, if logprobs are requested, and always in a beam search.
   double cumulative_logprob = 0;
   // With the last call of a request with `embed`: the final hidden states (after the last norm) of

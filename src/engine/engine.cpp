@@ -87,8 +87,13 @@ class Engine::Impl {
     const RequestId id = next_id_.fetch_add(static_cast<RequestId>(params.num_ids()));
     if (!params.seed) params.seed = random_bits(seed_, id);
     auto shared = std::make_shared<const SamplingParams>(std::move(params));
+    RequestSpeculation speculation = {.drafts = request.drafts};
+    if (info_.speculation) {
+      speculation.reports =
+          std::make_shared<std::vector<SpeculationReport>>(static_cast<std::size_t>(num_outputs));
+    }
     outputs_.add(id, request.prompt_token_ids, *shared, std::move(sink), constraint.work,
-                 request.shown_special_tokens);
+                 request.shown_special_tokens, speculation.reports);
     const Status status = or_status([&] {
       return core_.add({.request_id = id,
                         .prompt_token_ids = std::move(request.prompt_token_ids),
@@ -100,7 +105,7 @@ class Engine::Impl {
                         .pooling = request.embed ? info_.embedding.pooling : Pooling::kNone,
                         .external_id = std::move(request.external_id),
                         .pin = pin},
-                       std::move(constraint), request.drafts);
+                       std::move(constraint), std::move(speculation));
     });
     if (!status.ok() && outputs_.remove(id)) {
       pins_.abandon(pin);

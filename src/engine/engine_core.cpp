@@ -73,7 +73,7 @@ void EngineCore::stop() {
 EngineStats EngineCore::stats() const {
   const TierStats tier = executor_->tier_stats();
   const std::lock_guard lock(mutex_);
-  return engine_stats(stats_, scheduler_.config(), group_uses_, tier);
+  return engine_stats(stats_, scheduler_.config(), group_uses_, speculation_times_, tier);
 }
 
 EngineHeartbeat EngineCore::heartbeat() const {
@@ -163,6 +163,7 @@ Status EngineCore::begin_steps() {
     StepInFlight& step = steps_[num_begun_ % steps_.size()];
     step.start = clock_.now();
     propose_drafts(step.start);
+    step.drafting = speculator_ ? speculator_->drafting() : Duration::zero();
     {
       const ScopedSpan span(spans_, kScheduleStage);
       set_pace(step.start);
@@ -185,6 +186,8 @@ Status EngineCore::begin_steps() {
 Status EngineCore::end_step() {
   const StepInFlight& step = steps_[num_ended_++ % steps_.size()];
   const Instant start = std::max(step.start, last_end_);
+  // Guesses that were made while the step before was computed have cost it no time.
+  const Duration drafting = step.start < last_end_ ? Duration::zero() : step.drafting;
   {
     const ScopedSpan span(spans_, kExecuteStage);
     if (speculator_) speculator_->read_ahead(scheduler_);
@@ -199,7 +202,7 @@ Status EngineCore::end_step() {
     const ScopedSpan span(spans_, kUpdateStage);
     QUIRE_RETURN_IF_ERROR(scheduler_.update(step_.result, last_end_, step_.outputs));
   }
-  if (speculator_) follow_step(step.plan, last_end_ - start);
+  if (speculator_) follow_step(step.plan, last_end_ - start, drafting);
   if (listener_) listener_->updated(step_.result, last_end_);
   settle_pins();
   take_tokens();
@@ -301,8 +304,8 @@ void EngineCore::propose_drafts(Instant now) {
   speculator_->propose(scheduler_, guess);
 }
 
-void EngineCore::follow_step(const SchedulerOutput& plan, Duration time) {
-  speculator_->took(plan, step_.result, time);
+void EngineCore::follow_step(const SchedulerOutput& plan, Duration time, Duration drafting) {
+  speculator_->took(plan, step_.result, step_.outputs, time, drafting);
   for (const RequestStepOutput& output : step_.outputs) {
     if (output.finished == nullptr) continue;
     speculator_->end(output.request_id, output.finished->output_token_ids());
@@ -361,6 +364,7 @@ void EngineCore::publish_stats() {
   const SchedulerStats stats = scheduler_.stats();
   const std::lock_guard lock(mutex_);
   stats_ = stats;
+  if (speculator_) speculation_times_ = speculator_->times();
   std::ranges::copy(scheduler_.kv_cache().group_uses(), group_uses_.begin());
 }
 

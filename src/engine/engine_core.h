@@ -38,8 +38,8 @@ class EngineCore {
   void stop();
 
   // Commands; any thread. add() gives kResourceExhausted when `max_queued` commands wait.
-  // `drafts`: of each of its outputs, where there is a speculator.
-  Status add(AddRequest request, RequestConstraint constraint, DraftCount drafts);
+  // `speculation`: where there is a speculator.
+  Status add(AddRequest request, RequestConstraint constraint, RequestSpeculation speculation);
   void abort(RequestId request_id);
   void reset_prefix_cache();
   void unpin(PinId pin_id);
@@ -57,7 +57,7 @@ class EngineCore {
   struct Add {
     AddRequest request;
     RequestConstraint constraint;
-    DraftCount drafts;
+    RequestSpeculation speculation;
   };
   struct Abort {
     RequestId request_id = 0;
@@ -112,7 +112,7 @@ class EngineCore {
   void set_pace(Instant now);
   void propose_drafts(Instant now);
   // What the result that was just applied tells of drafts, and of requests that ended.
-  void follow_step(const SchedulerOutput& plan, Duration time);
+  void follow_step(const SchedulerOutput& plan, Duration time, Duration drafting);
   bool is_wanted(RequestId row) const;
   // Tells the observer of a step whose result is about to be applied.
   void observe_step(const SchedulerOutput& plan, Instant start);
@@ -128,6 +128,7 @@ class EngineCore {
     SchedulerOutput plan;
     StepMasks masks;
     Instant start{};
+    Duration drafting{};  // of its guesses, from then on
   };
   // A ring; engine thread only, but the executor reads plans and masks.
   std::vector<StepInFlight> steps_;
@@ -148,6 +149,7 @@ class EngineCore {
   bool tier_told_ = true;  // there is a report, or may be
   Status failure_;         // why the engine has stopped; adds are refused with it
   SchedulerStats stats_;
+  SpeculationTimes speculation_times_;
   std::vector<KvCacheManager::GroupUse> group_uses_;
   bool busy_ = true;  // false: the thread waits for a command
   std::uint64_t num_rounds_ = 0;

@@ -23,7 +23,8 @@ void EngineCore::post(Command command) {
   wake_.notify_one();
 }
 
-Status EngineCore::add(AddRequest request, RequestConstraint constraint, DraftCount drafts) {
+Status EngineCore::add(AddRequest request, RequestConstraint constraint,
+                       RequestSpeculation speculation) {
   {
     const std::lock_guard lock(mutex_);
     QUIRE_RETURN_IF_ERROR(failure_);
@@ -31,7 +32,7 @@ Status EngineCore::add(AddRequest request, RequestConstraint constraint, DraftCo
       return Status::resource_exhausted(fmt::format("{} requests wait already", commands_.size()),
                                         "try again later");
     }
-    commands_.emplace_back(Add{std::move(request), std::move(constraint), drafts});
+    commands_.emplace_back(Add{std::move(request), std::move(constraint), std::move(speculation)});
   }
   wake_.notify_one();
   return {};
@@ -78,7 +79,7 @@ void EngineCore::apply(Command command) {
     return;
   }
   if (const auto* inspect = std::get_if<Inspect>(&command)) {
-    const EngineState state(scheduler_);
+    const EngineState state(scheduler_, speculator_ ? speculator_->times() : SpeculationTimes());
     return inspect->look(&state);
   }
   if (std::holds_alternative<ResetPrefixCache>(command)) return reset_prefix_cache_now();
@@ -154,9 +155,12 @@ void EngineCore::apply(const Add& add) {
   // A processor is called once a token, and beams follow no guess.
   if (request.sampling_params->logits_processor != nullptr) return;
   if (request.sampling_params->is_beam_search()) return;
-  const auto num_outputs = static_cast<RequestId>(request.sampling_params->n);
-  for (RequestId i = 0; i < num_outputs; ++i) {
-    speculator_->begin(request.request_id + i, add.drafts);
+  const auto num_outputs = static_cast<std::size_t>(request.sampling_params->n);
+  const auto& [drafts, reports] = add.speculation;
+  for (std::size_t i = 0; i < num_outputs; ++i) {
+    speculator_->begin(
+        request.request_id + static_cast<RequestId>(i), drafts,
+        reports ? std::shared_ptr<SpeculationReport>(reports, &(*reports)[i]) : nullptr);
   }
 }
 

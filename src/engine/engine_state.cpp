@@ -36,7 +36,8 @@ OutputState output_state(const Request& request, const KvCacheManager& kv, Insta
 }  // namespace
 
 EngineStats EngineState::stats() const {
-  return engine_stats(scheduler_.stats(), scheduler_.config(), scheduler_.kv_cache().group_uses());
+  return engine_stats(scheduler_.stats(), scheduler_.config(), scheduler_.kv_cache().group_uses(),
+                      speculation_);
 }
 
 std::vector<OutputState> EngineState::running(std::size_t most, Instant now) const {

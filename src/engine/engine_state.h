@@ -17,6 +17,7 @@
 #include "core/pinned_prefixes.h"
 #include "core/request_timeline.h"
 #include "core/step.h"
+#include "engine/speculation_report.h"
 
 namespace quire {
 
@@ -92,6 +93,7 @@ struct EngineStats {
   std::int64_t draft_tokens_accepted = 0;
   std::int64_t draft_tokens_rejected = 0;
   std::array<std::int64_t, 32> draft_tokens_accepted_at{};  // by place: 0 is the first
+  SpeculationTimes speculation;                             // all zero without speculation
   // --kv-offload-path: fetches that ended; blocks that left the prefix cache for there, that came
   // back, and that were not there any more or damaged.
   std::int64_t num_kv_fetches = 0;
@@ -142,7 +144,8 @@ constexpr BlockUse block_held(RequestId output_id, bool shared) {
 // length of the call. `now`: as the engine's clock has it.
 class EngineState {
  public:
-  explicit EngineState(const Scheduler& scheduler) : scheduler_(scheduler) {}
+  explicit EngineState(const Scheduler& scheduler, const SpeculationTimes& speculation = {})
+      : scheduler_(scheduler), speculation_(speculation) {}
 
   EngineStats stats() const;
   // The first `most` that run, in their order; that wait, the next one first.
@@ -157,6 +160,7 @@ class EngineState {
 
  private:
   const Scheduler& scheduler_;
+  SpeculationTimes speculation_;
 };
 
 }  // namespace quire

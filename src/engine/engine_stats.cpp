@@ -3,7 +3,8 @@
 namespace quire {
 
 EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& config,
-                         std::span<const KvCacheManager::GroupUse> uses, const TierStats& tier) {
+                         std::span<const KvCacheManager::GroupUse> uses,
+                         const SpeculationTimes& speculation, const TierStats& tier) {
   EngineStats shown = {.num_waiting = stats.num_waiting,
                        .num_running = stats.num_running,
                        .blocks_total = stats.blocks_total,
@@ -44,6 +45,7 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .draft_tokens_accepted = stats.draft_tokens_accepted,
                        .draft_tokens_rejected = stats.draft_tokens_rejected,
                        .draft_tokens_accepted_at = stats.draft_tokens_accepted_at,
+                       .speculation = speculation,
                        .num_kv_fetches = stats.num_kv_fetches,
                        .blocks_offloaded = stats.blocks_offloaded,
                        .blocks_fetched = stats.blocks_fetched,
@@ -53,7 +55,7 @@ EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& con
                        .tier = tier};
   // As many numbers of eight bytes on both sides: a further one is added here, too.
   static_assert(sizeof(EngineStats) - sizeof(shown.kv_groups) - sizeof(shown.rejections) -
-                    sizeof(shown.tier) ==
+                    sizeof(shown.speculation) - sizeof(shown.tier) ==
                 sizeof(SchedulerStats) - sizeof(stats.num_rejected));
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const KvGroup& group = config.kv_groups[i];

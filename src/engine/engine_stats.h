@@ -11,6 +11,6 @@ namespace quire {
 // `uses`: of the KV groups of `config`, in their order.
 EngineStats engine_stats(const SchedulerStats& stats, const SchedulerConfig& config,
                          std::span<const KvCacheManager::GroupUse> uses,
-                         const TierStats& tier = {});
+                         const SpeculationTimes& speculation = {}, const TierStats& tier = {});
 
 }  // namespace quire

@@ -10,15 +10,6 @@
 namespace quire {
 namespace {
 
-// Of results that wait, where a few of the largest steps would be more.
-constexpr std::size_t kMaxQueueBytes = std::size_t{32} << 20;
-constexpr std::size_t kQueuedLargestSteps = 4;
-
-template <typename T>
-std::size_t capacity_of(const std::vector<T>& list) {
-  return list.capacity() * sizeof(T);
-}
-
 constexpr Stage kHandOutStage = {StageKind::kBookkeeping, "hand out"};
 
 RequestMetrics metrics_of(const Request& request) {
@@ -37,31 +28,6 @@ std::span<const TokenLogprob> top_of(const ModelRunnerOutput& result, std::int32
 }
 
 }  // namespace
-
-std::size_t StepResult::capacity_bytes() const {
-  return capacity_of(outputs) + capacity_of(result.sampled) + capacity_of(result.prompt_tokens) +
-         capacity_of(result.top_logprobs) + capacity_of(result.pooled) +
-         capacity_of(result.hidden_states) + capacity_of(forced);
-}
-
-std::size_t StepResultLimits::step_bytes() const {
-  const auto seqs = static_cast<std::size_t>(max_num_seqs);
-  const auto tokens = static_cast<std::size_t>(max_num_batched_tokens);
-  return seqs * (sizeof(RequestStepOutput) + sizeof(SampledToken) + sizeof(PooledState) +
-                 sizeof(std::uint8_t)) +
-         tokens * sizeof(PromptToken) +
-         (seqs + tokens) * static_cast<std::size_t>(max_logprobs) * sizeof(TokenLogprob) +
-         std::min(seqs, tokens) * static_cast<std::size_t>(hidden_size) * sizeof(float);
-}
-
-std::size_t StepResultLimits::queue_bytes() const {
-  return std::min(kMaxQueueBytes, kQueuedLargestSteps * step_bytes());
-}
-
-// Two queues' worth, and the step that the engine fills.
-std::size_t StepResultLimits::total_bytes() const {
-  return 2 * std::max(queue_bytes(), step_bytes()) + step_bytes();
-}
 
 OutputProcessor::State::State(const Detokenizer& start, const SamplingParams& params,
                               std::shared_ptr<Group> request, std::int32_t output_index)
@@ -95,11 +61,13 @@ void OutputProcessor::stop() {
 void OutputProcessor::add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
                           const SamplingParams& params, OutputSink sink,
                           std::shared_ptr<const ConstraintWork> constraint,
-                          std::span<const TokenId> shown_special_tokens) {
+                          std::span<const TokenId> shown_special_tokens,
+                          std::shared_ptr<const std::vector<SpeculationReport>> speculation) {
   auto group = std::make_shared<Group>();
   group->request_id = request_id;
   group->sink = std::move(sink);
   group->constraint = std::move(constraint);
+  group->speculation = std::move(speculation);
   group->num_outputs = group->num_unfinished = static_cast<std::int32_t>(params.n);
   group->num_prompt_tokens = static_cast<std::int64_t>(prompt_token_ids.size());
   const Detokenizer start(tokenizer_, params.skip_special_tokens, prompt_token_ids,
@@ -425,6 +393,12 @@ void OutputProcessor::finish(RequestId output_id, const Request* request, Reques
     states_.erase(it);
     output.request_finished = --state->group->num_unfinished == 0;
     if (output.request_finished) groups_.erase(state->group->request_id);
+  }
+  // The engine's thread writes it until it lets the request go.
+  const auto& reports = state->group->speculation;
+  if (const auto index = static_cast<std::size_t>(state->index);
+      request != nullptr && reports != nullptr && (*reports)[index].num_steps > 0) {
+    output.speculation = {reports, &(*reports)[index]};
   }
   output.finished = true;
   try {

@@ -20,36 +20,11 @@
 #include "core/step.h"
 #include "engine/api.h"
 #include "engine/constraints/constraint_work.h"
+#include "engine/step_result.h"
 #include "engine/stop_matcher.h"
 #include "text/detokenizer.h"
 
 namespace quire {
-
-// What a step gave: the scheduler's view of it, and the executor's result that it refers to.
-struct StepResult {
-  std::vector<RequestStepOutput> outputs;
-  ModelRunnerOutput result;
-  // Of each of result.sampled whether its mask left no other token, 1 or 0, where a request asks
-  // for that (SamplingParams::return_forced_tokens); else empty.
-  std::vector<std::uint8_t> forced;
-
-  std::size_t capacity_bytes() const;  // of its lists
-};
-
-// The most that a step's results can be.
-struct StepResultLimits {
-  std::int64_t max_num_seqs = 256;
-  std::int64_t max_num_batched_tokens = 512;
-  std::int64_t max_logprobs = 20;
-  std::int64_t hidden_size = 0;
-
-  std::size_t step_bytes() const;
-  // Results that wait for their sinks, and as much again in lists to be filled again. A step that
-  // is larger waits alone.
-  std::size_t queue_bytes() const;
-  // Of an engine's step results all together, for its memory plan.
-  std::size_t total_bytes() const;
-};
 
 class OutputProcessor {
  public:
@@ -65,11 +40,13 @@ class OutputProcessor {
   void stop();
 
   // Announces a request with the ids request_id .. request_id + n - 1; must come before any of its
-  // tokens. Any thread.
+  // tokens. `speculation`: of each output, complete once that has ended; null where nothing is
+  // guessed. Any thread.
   void add(RequestId request_id, std::span<const TokenId> prompt_token_ids,
            const SamplingParams& params, OutputSink sink,
            std::shared_ptr<const ConstraintWork> constraint = nullptr,
-           std::span<const TokenId> shown_special_tokens = {});
+           std::span<const TokenId> shown_special_tokens = {},
+           std::shared_ptr<const std::vector<SpeculationReport>> speculation = nullptr);
 
   // Forgets a request that never reached the engine; its sink is not called. False where it was
   // failed with all others meanwhile: then the sink gets that, or has got it.
@@ -103,6 +80,7 @@ class OutputProcessor {
     std::int64_t num_prompt_tokens = 0;
     std::vector<PositionLogprobs> prompt_logprobs;     // until they are handed out
     std::shared_ptr<const ConstraintWork> constraint;  // null: any text
+    std::shared_ptr<const std::vector<SpeculationReport>> speculation;
   };
   struct State {
     State(const Detokenizer& start, const SamplingParams& params, std::shared_ptr<Group> request,

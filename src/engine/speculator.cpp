@@ -17,9 +17,12 @@ Speculator::Speculator(std::unique_ptr<Drafter> drafter, std::int32_t max_drafts
   wishes_.reserve(static_cast<std::size_t>(max_num_seqs));
 }
 
-void Speculator::begin(RequestId request_id, DraftCount count) {
+void Speculator::begin(RequestId request_id, DraftCount count,
+                       std::shared_ptr<SpeculationReport> report) {
   if (count == 0) return;
-  followed_[request_id].count = count;
+  Followed& followed = followed_[request_id];
+  followed.count = count;
+  followed.report = std::move(report);
 }
 
 void Speculator::end(RequestId request_id, std::span<const TokenId> output) {
@@ -155,7 +158,8 @@ void Speculator::guess() {
   }
   const Instant start = clock_.now();
   const DraftWork work = drafter_->draft(wishes_);
-  guessing_ = work == DraftWork::kNone ? Duration::zero() : clock_.now() - start;
+  drafting_ = clock_.now() - start;
+  guessing_ = work == DraftWork::kNone ? Duration::zero() : drafting_;
   read_prompts_ = work == DraftWork::kPrompts;
   std::int32_t longest = 0;
   for (const Candidate& each : candidates_) {
@@ -209,6 +213,7 @@ void Speculator::choose() {
 void Speculator::propose(const Scheduler& scheduler, const Give& give) {
   fixed_ = false;
   guessing_ = Duration::zero();
+  drafting_ = Duration::zero();
   collect(scheduler, give);
   if (candidates_.empty()) return;
   if (!drafter_->computes()) guess();
@@ -242,27 +247,60 @@ void Speculator::select(const Candidate& candidate) {
 
 double Speculator::time_of(std::int64_t num_rows) const {
   const auto keys = static_cast<std::int64_t>(keys_of_row_ * static_cast<double>(num_rows));
-  const double line = times_.expected({.num_rows = num_rows, .row_keys = keys});
-  return std::max(line * row_times_.ratio(num_rows), 1.0);
+  return time_of({.num_rows = num_rows, .row_keys = keys});
 }
 
-void Speculator::took(const SchedulerOutput& plan, const ModelRunnerOutput& result, Duration time) {
-  drafter_->computed(plan, result);
+double Speculator::time_of(const StepWork& work) const {
+  const double line = times_.expected(work);
+  return std::max(work.prompt_tokens > 0 ? line : line * row_times_.ratio(work.num_rows), 1.0);
+}
+
+void Speculator::took(const SchedulerOutput& plan, const ModelRunnerOutput& result,
+                      std::span<const RequestStepOutput> outputs, Duration time,
+                      Duration drafting) {
+  SpeculatedStep step = {.computing = time - drafting, .before = drafting};
+  if (drafter_->computes()) {
+    const Instant start = clock_.now();
+    drafter_->computed(plan, result);
+    step.after = clock_.now() - start;
+  }
   const StepWork work = work_of(plan);
+  const auto num_drafts = static_cast<std::int64_t>(plan.draft_token_ids.size());
+  step.num_rows = work.num_rows - num_drafts;
   time -= std::min(time, guessing_);
   const double expected = times_.expected(work);
   times_.measured(work, time);
-  if (work.prompt_tokens > 0 || work.num_rows == 0 || expected <= 0) return;
-  timed_ = true;
-  row_times_.observe(work.num_rows, expected, static_cast<double>(time.count()));
-  if (fixed_) return;
-  const auto num_drafts = static_cast<std::int64_t>(plan.draft_token_ids.size());
-  const std::int64_t num_rows = work.num_rows - num_drafts;
+  const bool decodes = work.prompt_tokens == 0 && work.num_rows > 0 && expected > 0;
+  if (decodes) {
+    timed_ = true;
+    row_times_.observe(work.num_rows, expected, static_cast<double>(time.count()));
+    fewest_rows_ = std::min(fewest_rows_ == 0 ? work.num_rows : fewest_rows_, work.num_rows);
+  }
+  measure(plan, outputs, step);
+  if (fixed_ || !decodes) return;
   // Each of the rows gave one token, and one more for each draft that was right.
-  const std::int64_t num_accepted = std::ssize(result.sampled) - num_rows;
+  const std::int64_t num_accepted = std::ssize(result.sampled) - step.num_rows;
   governor_.account(
-      num_rows, num_drafts, num_accepted, [this](std::int64_t rows) { return time_of(rows); },
+      step.num_rows, num_drafts, num_accepted, [this](std::int64_t rows) { return time_of(rows); },
       read_prompts_ ? 0 : static_cast<double>(guessing_.count()));
+}
+
+void Speculator::measure(const SchedulerOutput& plan, std::span<const RequestStepOutput> outputs,
+                         SpeculatedStep step) {
+  if (const StepWork whole = work_of(plan); whole.num_rows > step.num_rows) {
+    StepWork without = whole;
+    without.num_rows = step.num_rows;
+    without.row_keys = whole.row_keys / whole.num_rows * step.num_rows;
+    const double time = time_of(whole);
+    step.without_drafts = std::min(time_of(without) / time, 1.0);
+    without.prompt_tokens = without.prompt_keys = 0;
+    step.further_step = std::min(time_of(without) / time, 1.0);
+    step.known = fewest_rows_ > 0 && fewest_rows_ <= step.num_rows;
+  }
+  meter_.add(plan, outputs, step, [this](RequestId output_id) {
+    const auto found = followed_.find(output_id);
+    return found == followed_.end() ? nullptr : found->second.report.get();
+  });
 }
 
 }  // namespace quire

@@ -18,6 +18,7 @@
 #include "draft/drafter.h"
 #include "draft/governor.h"
 #include "draft/row_times.h"
+#include "engine/speculation_meter.h"
 #include "engine/step_pacer.h"
 
 namespace quire {
@@ -26,14 +27,23 @@ namespace quire {
 // are as many guesses; 0: none.
 using DraftCount = std::optional<std::int32_t>;
 
+// What a request wants, as it goes to the engine.
+struct RequestSpeculation {
+  DraftCount drafts;
+  // Of each of its outputs, filled in until that has ended; null: nobody asks.
+  std::shared_ptr<std::vector<SpeculationReport>> reports = nullptr;
+};
+
 class Speculator {
  public:
   // Of at most `max_drafts` guesses of a request in a step.
   Speculator(std::unique_ptr<Drafter> drafter, std::int32_t max_drafts, std::int64_t max_num_seqs,
              const SteadyClock& clock);
 
-  // One of the outputs of a request that the scheduler was given; those that get drafts.
-  void begin(RequestId request_id, DraftCount count);
+  // One of the outputs of a request that the scheduler was given; those that get drafts. `report`
+  // may be null.
+  void begin(RequestId request_id, DraftCount count,
+             std::shared_ptr<SpeculationReport> report = nullptr);
   // It has ended, with this output.
   void end(RequestId request_id, std::span<const TokenId> output);
 
@@ -44,15 +54,21 @@ class Speculator {
   // place of any that it has. Not where the token before them is still to come.
   using Give = std::function<void(RequestId request_id, DraftTreeView drafts)>;
   void propose(const Scheduler& scheduler, const Give& give);
+  // What the last propose() took to make guesses.
+  Duration drafting() const { return drafting_; }
 
-  // A step took so long, with the drafts that were computed for it, and gave this.
-  void took(const SchedulerOutput& plan, const ModelRunnerOutput& result, Duration time);
+  // A step took so long, with the drafts that were computed for it, and gave this. `drafting`: of
+  // that time, what its guesses took to be made.
+  void took(const SchedulerOutput& plan, const ModelRunnerOutput& result,
+            std::span<const RequestStepOutput> outputs, Duration time, Duration drafting = {});
 
   const Governor& governor() const { return governor_; }
+  const SpeculationTimes& times() const { return meter_.times(); }
 
  private:
   struct Followed {
     DraftCount count;
+    std::shared_ptr<SpeculationReport> report;
     bool begun = false;    // the drafter knows it
     bool refused = false;  // and has no room for it
     Acceptance acceptance{0.95};
@@ -82,6 +98,9 @@ class Speculator {
   void select(const Candidate& candidate);
   // Of a step with so many rows, each seeing as many keys as those of the next step on average.
   double time_of(std::int64_t num_rows) const;
+  double time_of(const StepWork& work) const;
+  void measure(const SchedulerOutput& plan, std::span<const RequestStepOutput> outputs,
+               SpeculatedStep step);
 
   std::unique_ptr<Drafter> drafter_;
   std::int32_t max_drafts_;
@@ -89,6 +108,8 @@ class Speculator {
   Governor governor_;
   StepPacer times_{std::nullopt};
   RowTimes row_times_;
+  std::int64_t fewest_rows_ = 0;  // of a step without prompts that was measured; 0: none was
+  SpeculationMeter meter_;
   std::unordered_map<RequestId, Followed> followed_;
   bool timed_ = false;  // a step without prompts was measured
   bool fixed_ = false;  // drafts of the next step were not the governor's choice
@@ -96,6 +117,7 @@ class Speculator {
   std::int64_t num_rows_ = 0;
   double keys_of_row_ = 0;
   Duration guessing_{};
+  Duration drafting_{};        // that, and looking up
   bool read_prompts_ = false;  // which took some of that time, and need not be again
   // Of one guess more for each, lately, in nanoseconds.
   double guess_time_ = 0;

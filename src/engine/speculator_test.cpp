@@ -39,6 +39,7 @@ class Loop {
 
   std::int64_t step_ns = 1'000'000;
   std::int64_t row_ns = 50'000;  // of a step; a prompt's token takes as much
+  std::int64_t draft_ns = 0;     // of each guess, before the step
 
   void add(RequestId id, std::int64_t max_tokens, DraftCount count = std::nullopt,
            std::int64_t n = 1) {
@@ -50,7 +51,11 @@ class Loop {
     for (std::int32_t i = 0; i < 40; ++i) request.prompt_token_ids.push_back(token_at_(id, i));
     request.sampling_params = std::make_shared<const SamplingParams>(params);
     ASSERT_TRUE(scheduler_.add(request, now_).ok());
-    for (std::int64_t i = 0; i < n; ++i) speculator_.begin(id + static_cast<RequestId>(i), count);
+    for (std::int64_t i = 0; i < n; ++i) {
+      auto report = std::make_shared<SpeculationReport>();
+      reports[id + static_cast<RequestId>(i)] = report;
+      speculator_.begin(id + static_cast<RequestId>(i), count, std::move(report));
+    }
   }
 
   void step() {
@@ -73,12 +78,15 @@ class Loop {
         node = drafts.child(*node, token);
       }
     }
-    const Duration time(step_ns + row_ns * plan_.total_num_scheduled_tokens);
+    const auto num_drafts = static_cast<std::int64_t>(plan_.draft_token_ids.size());
+    const Duration drafting(draft_ns * num_drafts);
+    const Duration time = drafting + Duration(step_ns + row_ns * plan_.total_num_scheduled_tokens);
     now_ += time;
     std::vector<RequestStepOutput> outputs;
     ASSERT_TRUE(scheduler_.update(result, now_, outputs).ok());
     ASSERT_EQ(scheduler_.check_invariants().message(), "");
-    speculator_.took(plan_, result, time);
+    speculator_.took(plan_, result, outputs, time, drafting);
+    add_up(time, drafting, num_drafts);
     for (const RequestStepOutput& output : outputs) {
       if (output.finished == nullptr) continue;
       speculator_.end(output.request_id, output.finished->output_token_ids());
@@ -96,11 +104,27 @@ class Loop {
   }
 
   SchedulerStats stats() const { return scheduler_.stats(); }
+  const SpeculationTimes& times() const { return speculator_.times(); }
+  SpeculationTimes told() const;
+  // The same as times(), from outside: sums over the steps that were run, in which `draft_rows` is
+  // what rows are known to take.
+  SpeculationTimes measured;
+  std::map<RequestId, std::shared_ptr<SpeculationReport>> reports;
   std::map<RequestId, int> num_proposals;
   std::map<RequestId, int> drafts_of;
   std::map<RequestId, int> branched_of;
 
  private:
+  void add_up(Duration time, Duration drafting, std::int64_t num_drafts) {
+    const StepWork work = work_of(plan_);
+    measured.draft += drafting;
+    if (work.num_rows == 0) return;
+    measured.taken += time;
+    if (num_drafts == 0) return;
+    measured.verify += time - drafting;
+    measured.draft_rows += Duration(row_ns * num_drafts);
+    ++measured.num_compared;
+  }
   static SchedulerConfig scheduler_config(const SpeculativeConfig& speculation) {
     SchedulerConfig config;
     config.max_draft_paths = speculation.max_draft_paths();
@@ -118,6 +142,17 @@ class Loop {
   SchedulerOutput plan_;
   Instant now_{};
 };
+
+// Of all outputs' own reports.
+SpeculationTimes Loop::told() const {
+  SpeculationTimes sum;
+  for (const auto& [id, report] : reports) {
+    sum.draft += report->times.draft;
+    sum.verify += report->times.verify;
+    sum.draft_rows += report->times.draft_rows;
+  }
+  return sum;
+}
 
 // Every third token is one of three, at random.
 TokenId forked(RequestId /*id*/, std::int32_t position) {
@@ -214,6 +249,112 @@ TEST(Speculator, ARequestMayAskForItsNumber) {
   EXPECT_EQ(loop.stats().draft_tokens_rejected, 0);
   // After the first token four come with each step.
   EXPECT_EQ(loop.drafts_of[1], 45);
+}
+
+double ns(Duration time) { return static_cast<double>(time.count()); }
+
+// What guesses are said to have given is what the same text takes without them.
+TEST(Speculator, TheSpeedUpIsThatOfTheSameTextWithoutGuesses) {
+  struct Case {
+    std::int64_t row_ns = 0;
+    std::int64_t draft_ns = 0;
+    DraftCount count;
+  };
+  for (const Case& each : std::vector<Case>{{50'000, 0, std::nullopt},
+                                            {50'000, 40'000, std::nullopt},
+                                            {20'000, 0, 4},
+                                            {600'000, 300'000, 4},  // where guesses lose
+                                            {2'000'000, 0, 4}}) {
+    const auto loop_of = [&](DraftCount count) {
+      auto loop = std::make_unique<Loop>(ngrams(8), forked);
+      loop->row_ns = each.row_ns;
+      loop->draft_ns = each.draft_ns;
+      loop->add(1, 40, 0);  // nothing is known before a step was measured
+      loop->run();
+      loop->measured = {};
+      loop->add(2, 800, count);
+      loop->run();
+      return loop;
+    };
+    const Duration plain = loop_of(0)->measured.taken;
+    const auto of_guesses = loop_of(each.count);
+    const Loop& loop = *of_guesses;
+    const double truth = ns(plain) / ns(loop.measured.taken);
+    const SpeculationReport& report = *loop.reports.at(2);
+    ASSERT_TRUE(report.times.speedup());
+    EXPECT_NEAR(*report.times.speedup(), truth, 0.02 * truth) << each.row_ns;
+    EXPECT_EQ(report.times.taken, loop.measured.taken);
+    EXPECT_EQ(report.times.draft, loop.measured.draft);
+    EXPECT_EQ(report.times.verify, loop.measured.verify);
+    EXPECT_NEAR(ns(report.times.draft_rows), ns(loop.measured.draft_rows),
+                0.02 * ns(loop.measured.draft_rows));
+    if (each.row_ns > 100'000) {
+      EXPECT_LT(*report.times.speedup(), 1);
+    } else {
+      EXPECT_GT(*report.times.speedup(), 1);
+    }
+    EXPECT_EQ(report.num_steps, loop.measured.num_compared);
+    EXPECT_EQ(report.times.num_compared, loop.measured.num_compared);
+    EXPECT_EQ(report.num_accepted, loop.stats().draft_tokens_accepted);
+    for (std::size_t place = 0; place < report.accepted_at.size(); ++place) {
+      EXPECT_EQ(report.accepted_at[place], loop.stats().draft_tokens_accepted_at[place]);
+    }
+    EXPECT_DOUBLE_EQ(report.mean_accepted_length(),
+                     1 + static_cast<double>(report.num_accepted) /
+                             static_cast<double>(loop.stats().num_drafted_rows));
+  }
+}
+
+// The engine's times are those of the steps, and outputs that are in all of them share all of them.
+TEST(Speculator, TimesAddUp) {
+  Loop loop(ngrams(8));
+  loop.draft_ns = 7'001;
+  loop.add(1, 30, 0);
+  loop.run();
+  for (const RequestId id : {10, 20, 30})
+    loop.add(id, 300, id == 20 ? DraftCount(3) : std::nullopt);
+  while (loop.stats().num_running + loop.stats().num_waiting > 0) {
+    loop.step();
+    if (HasFatalFailure()) return;
+    EXPECT_EQ(loop.times().draft, loop.measured.draft);
+    EXPECT_EQ(loop.times().verify, loop.measured.verify);
+    EXPECT_EQ(loop.times().taken, loop.measured.taken);
+    EXPECT_EQ(loop.times().num_compared, loop.measured.num_compared);
+    EXPECT_LE(loop.times().draft_rows, loop.times().verify);
+    EXPECT_LE(loop.times().verify, loop.times().taken);
+    const SpeculationTimes told = loop.told();
+    const double rounding = 4 * static_cast<double>(loop.measured.num_compared);
+    EXPECT_NEAR(ns(told.draft), ns(loop.times().draft), rounding);
+    EXPECT_NEAR(ns(told.draft_rows), ns(loop.times().draft_rows), rounding);
+    EXPECT_LE(ns(told.verify), ns(loop.times().verify) + rounding);
+  }
+  EXPECT_GT(loop.measured.num_compared, 20);
+  const SpeculationTimes told = loop.told();
+  EXPECT_GT(told.verify, loop.times().verify / 2);
+  ASSERT_TRUE(loop.times().speedup());
+  // Three with up to eight guesses each: 1.15 ms for 3 tokens, or at most 2.35 ms for 27.
+  EXPECT_GT(*loop.times().speedup(), 1.5);
+  EXPECT_LT(*loop.times().speedup(), 1.15 / 3 / (2.35 / 27));
+}
+
+// Before a step of as few rows was measured there is nothing to compare with.
+TEST(Speculator, WhatWasNotMeasuredIsNotTold) {
+  Loop loop(ngrams(8));
+  loop.add(1, 60, 4);
+  EXPECT_FALSE(loop.times().speedup());
+  for (int i = 0; i < 8; ++i) loop.step();
+  EXPECT_GT(loop.times().verify, Duration::zero());
+  EXPECT_FALSE(loop.times().speedup());
+  EXPECT_FALSE(loop.reports[1]->times.speedup());
+  loop.run();
+  loop.add(2, 30, 0);
+  loop.run();
+  EXPECT_FALSE(loop.times().speedup());  // none had guesses
+  loop.add(3, 60, 4);
+  loop.run();
+  ASSERT_TRUE(loop.reports[3]->times.speedup());
+  EXPECT_GT(*loop.times().speedup(), 1);
+  EXPECT_LT(*loop.times().speedup(), *loop.reports[3]->times.speedup());
 }
 
 TEST(Speculator, EachOfTheOutputsIsFollowed) {

@@ -51,7 +51,10 @@ json::object to_json(const SpecOutcome& outcome, std::optional<double> cost_of_r
   return {{"drafts", spec_setting_name(outcome.setting)},
           {"tokens_per_s", outcome.tokens_per_s},
           {"speedup", outcome.speedup},
+          {"told_speedup", to_json(outcome.told_speedup)},
           {"bound", to_json(bound(outcome, cost_of_row))},
+          {"draft_seconds", outcome.draft_seconds},
+          {"verify_seconds", outcome.verify_seconds},
           {"num_tokens", outcome.num_tokens},
           {"num_drafted_steps", outcome.num_drafted},
           {"num_draft_tokens", outcome.num_drafts},
@@ -69,10 +72,13 @@ void print_outcome(const SpecText& text, const SpecOutcome& outcome,
     places.push_back(fmt::format(
         "{:.2f}", static_cast<double>(count) / static_cast<double>(outcome.num_drafted)));
   }
-  const auto most = bound(outcome, cost_of_row);
-  fmt::print("{:<12}{:>8}{:>10.1f}{:>10.2f}{:>8}{:>10}{:>10}{:>8.2f}  {}{}\n", text.name,
-             spec_setting_name(outcome.setting), outcome.tokens_per_s, outcome.speedup,
-             most ? fmt::format("{:.2f}", *most) : "-", outcome.num_drafts, outcome.num_accepted,
+  const auto ratio = [](std::optional<double> value) {
+    return value ? fmt::format("{:.2f}", *value) : "-";
+  };
+  fmt::print("{:<12}{:>8}{:>10.1f}{:>10.2f}{:>8}{:>8}{:>9.2f}{:>9.2f}{:>9}{:>10}{:>8.2f}  {}{}\n",
+             text.name, spec_setting_name(outcome.setting), outcome.tokens_per_s, outcome.speedup,
+             ratio(outcome.told_speedup), ratio(bound(outcome, cost_of_row)), outcome.draft_seconds,
+             outcome.verify_seconds, outcome.num_drafts, outcome.num_accepted,
              outcome.block_efficiency(), fmt::join(places, " "),
              outcome.same_output ? "" : "  ANOTHER OUTPUT");
 }
@@ -142,8 +148,9 @@ Status run_spec(SpecFlags flags) {
                clock.seconds(1) * 1e3, *cost);
   }
   fmt::print("\n\n");
-  fmt::print("{:<12}{:>8}{:>10}{:>10}{:>8}{:>10}{:>10}{:>8}  {}\n", "text", "drafts", "tokens/s",
-             "speed-up", "bound", "drafted", "accepted", "a step", "accepted, by place");
+  fmt::print("{:<12}{:>8}{:>10}{:>10}{:>8}{:>8}{:>9}{:>9}{:>9}{:>10}{:>8}  {}\n", "text", "drafts",
+             "tokens/s", "speed-up", "told", "bound", "draft s", "verify s", "drafted", "accepted",
+             "a step", "accepted, by place");
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (const SpecOutcome& outcome : all[i]) print_outcome(spec_texts()[i], outcome, cost);
   }

@@ -112,6 +112,23 @@ void add_counts(const EngineStats& before, const EngineStats& after, SpecOutcome
   }
 }
 
+SpeculationTimes difference(const SpeculationTimes& before, const SpeculationTimes& after) {
+  return {.draft = after.draft - before.draft,
+          .verify = after.verify - before.verify,
+          .draft_rows = after.draft_rows - before.draft_rows,
+          .plain = after.plain - before.plain,
+          .taken = after.taken - before.taken,
+          .num_compared = after.num_compared - before.num_compared};
+}
+
+void add_times(const SpeculationTimes& turn, SpeculationTimes& all) {
+  all.draft += turn.draft;
+  all.verify += turn.verify;
+  all.plain += turn.plain;
+  all.taken += turn.taken;
+  all.num_compared += turn.num_compared;
+}
+
 }  // namespace
 
 std::int64_t SpecLoad::num_outputs() const {
@@ -165,6 +182,7 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
   std::vector<SpecOutcome> outcomes(all.size());
   std::vector<std::vector<double>> rates(all.size());
   std::vector<std::vector<double>> ratios(all.size());
+  std::vector<SpeculationTimes> times(all.size());
   // Whose pages, threads and prefix are new.
   SpecLoad first = load;
   first.num_tokens = std::min<std::int64_t>(load.num_tokens, 8);
@@ -176,7 +194,9 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
       const std::size_t i = (n + static_cast<std::size_t>(turn)) % all.size();
       const EngineStats before = engine.observe();
       QUIRE_ASSIGN_OR_RETURN(turns[i], decode(engine, prompt, load, all[i]));
-      add_counts(before, engine.observe(), outcomes[i]);
+      const EngineStats after = engine.observe();
+      add_counts(before, after, outcomes[i]);
+      add_times(difference(before.speculation, after.speculation), times[i]);
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       outcomes[i].same_output = outcomes[i].same_output && turns[i].outputs == turns[0].outputs;
@@ -189,6 +209,9 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
     outcomes[i].num_tokens = load.num_outputs() * load.num_tokens;
     outcomes[i].tokens_per_s = median(rates[i]);
     outcomes[i].speedup = median(ratios[i]);
+    outcomes[i].draft_seconds = to_seconds(times[i].draft);
+    outcomes[i].verify_seconds = to_seconds(times[i].verify);
+    outcomes[i].told_speedup = times[i].speedup();
   }
   outcomes.erase(outcomes.begin());
   return outcomes;

@@ -39,7 +39,12 @@ struct SpecOutcome {
   std::int64_t num_drafts = 0;
   std::int64_t num_accepted = 0;
   std::vector<std::int64_t> accepted_at;  // by place
-  bool same_output = true;                // as `off`
+  // Of all turns, as the engine tells them (engine/speculation_report.h): seconds to make guesses
+  // and of steps with guesses, and the speed-up by its estimate.
+  double draft_seconds = 0;
+  double verify_seconds = 0;
+  std::optional<double> told_speedup;
+  bool same_output = true;  // as `off`
 
   // Tokens of a step that had guesses, on average.
   double block_efficiency() const {

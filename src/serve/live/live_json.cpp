@@ -71,6 +71,26 @@ json::object engine_json(const EngineInfo& info, std::string_view model_name) {
           {"block_size", info.block_size}};
 }
 
+// Since the start.
+json::object speculation_json(const EngineStats& stats, const SpeculativeConfig& config) {
+  json::array accepted_at;
+  for (std::int32_t place = 0; place < config.num_speculative_tokens; ++place) {
+    accepted_at.push_back(stats.draft_tokens_accepted_at[static_cast<std::size_t>(place)]);
+  }
+  json::object out = {{"method", speculative_method_name(config.method)},
+                      {"max_tokens", config.num_speculative_tokens},
+                      {"drafts", stats.num_drafted_rows},
+                      {"draft_tokens", stats.draft_tokens},
+                      {"accepted_tokens", stats.draft_tokens_accepted},
+                      {"rejected_tokens", stats.draft_tokens_rejected},
+                      {"accepted_at", std::move(accepted_at)},
+                      {"draft_s", seconds(stats.speculation.draft)},
+                      {"verify_s", seconds(stats.speculation.verify)},
+                      {"draft_rows_s", seconds(stats.speculation.draft_rows)}};
+  if (const auto speedup = stats.speculation.speedup()) out["speedup"] = rounded(*speedup);
+  return out;
+}
+
 }  // namespace
 
 std::optional<LiveRates> rates_between(const StatsAt& earlier, const StatsAt& later) {
@@ -103,6 +123,9 @@ json::object state_json(const LiveState& state, const EngineInfo& info,
                            {"prompt_tokens", stats.prompt_tokens_computed},
                            {"cached_tokens", stats.prompt_tokens_cached},
                            {"output_tokens", stats.output_tokens_sampled}}}};
+  if (info.speculation) {
+    result["speculation"] = speculation_json(stats, *info.speculation);
+  }
   if (state.rates) {
     result["per_second"] = json::object{{"prompt_tokens", state.rates->prompt_tokens},
                                         {"cached_tokens", state.rates->cached_tokens},

@@ -24,6 +24,12 @@ void Scrape::counter(const std::string& name, const std::string& help, std::int6
   add(name, help, prometheus::MetricType::Counter, std::move(metric));
 }
 
+void Scrape::counter(const std::string& name, const std::string& help, Duration value) {
+  auto metric = labelled({});
+  metric.counter.value = to_seconds(value);
+  add(name, help, prometheus::MetricType::Counter, std::move(metric));
+}
+
 void Scrape::histogram(const std::string& name, const std::string& help, const StepMeter& meter) {
   auto metric = labelled({});
   const auto counts = meter.counts();
@@ -138,7 +144,8 @@ void add_offloading(Scrape& out, const EngineStats& stats, const EngineInfo& inf
 }
 
 // vLLM's counters of speculation, where there is any; of accepted tokens by place as many as it
-// guesses, and what they add up with (drafted = accepted + rejected + in flight).
+// guesses, and what they add up with (drafted = accepted + rejected + in flight). And times, by
+// engine/speculation_report.h.
 void add_speculation(Scrape& out, const EngineStats& stats, const EngineInfo& info) {
   if (!info.speculation) return;
   out.counter("vllm:spec_decode_num_drafts_total", "How often a sequence was given drafts",
@@ -156,6 +163,19 @@ void add_speculation(Scrape& out, const EngineStats& stats, const EngineInfo& in
                 stats.draft_tokens_accepted_at[static_cast<std::size_t>(place)],
                 {{"position", std::to_string(place)}});
   }
+  const SpeculationTimes& times = stats.speculation;
+  out.counter("quire_spec_decode_draft_seconds_total", "Time in which drafts were made",
+              times.draft);
+  out.counter("quire_spec_decode_verify_seconds_total", "Time of steps with drafts", times.verify);
+  out.counter("quire_spec_decode_draft_rows_seconds_total",
+              "Of that, what the rows of drafts took, as estimated from measured steps",
+              times.draft_rows);
+  out.counter("quire_spec_decode_plain_seconds_total",
+              "What the tokens of steps would have taken without drafts, as estimated; divided by "
+              "quire_spec_decode_taken_seconds_total, this is the speed-up",
+              times.plain);
+  out.counter("quire_spec_decode_taken_seconds_total",
+              "What they took, with the time in which drafts were made", times.taken);
 }
 
 // What dashboards compute the cache's size from: num_gpu_blocks x block_size tokens.

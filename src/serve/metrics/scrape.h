@@ -29,6 +29,7 @@ class Scrape {
              const Labels& labels = {});
   void counter(const std::string& name, const std::string& help, std::int64_t value,
                const Labels& labels = {});
+  void counter(const std::string& name, const std::string& help, Duration value);  // in seconds
   void histogram(const std::string& name, const std::string& help, const StepMeter& meter);
   std::vector<prometheus::MetricFamily> take() { return std::move(families_); }
 

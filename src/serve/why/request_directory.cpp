@@ -84,6 +84,7 @@ RequestDirectory::EndSinks RequestDirectory::end(const std::shared_ptr<Entry>& e
   story.told = told;
   story.timeline = output.timeline;
   story.constraint = output.constraint;
+  story.drafts = DraftsStory(output);
   if (output.timeline != nullptr) {
     story.arrival = output.metrics.arrival;
     story.end = output.metrics.finished;

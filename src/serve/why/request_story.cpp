@@ -115,6 +115,7 @@ class StoryWriter {
     if (!story_.finish_reason.empty()) out["finish_reason"] = story_.finish_reason;
     if (story_.cost) out["cost"] = *story_.cost;
     if (story_.constraint) out["constraint"] = constraint_json(*story_.constraint);
+    if (story_.drafts.any()) out["drafts"] = drafts_json(story_.drafts);
     if (story_.timeline != nullptr && story_.timeline->prefix_miss()) {
       out["prefix_cache"] = prefix_json(*story_.timeline->prefix_miss(), prefixes_);
     }
@@ -263,6 +264,11 @@ std::string story_text(const json::object& story) {
     text += fmt::format("prefix cache: {}\n",
                         std::string_view(prefix->as_object().at("because").as_string()));
   }
+  if (const json::value* drafts = story.if_contains("drafts")) {
+    const json::value* because = drafts->as_object().if_contains("because");
+    if (because != nullptr)
+      text += fmt::format("guesses: {}\n", std::string_view(because->as_string()));
+  }
   if (const json::value* found = story.if_contains("beams")) {
     const json::object& beams = found->as_object();
     text += fmt::format("beams: {} and {} forks; {}\n", beams.at("width").as_int64(),
@@ -289,10 +295,7 @@ json::object short_story(const RequestOutput& output) {
   story["decode_ms"] = millis(micros(timeline.total(SpanKind::kDecode, end)));
   story["cached_tokens"] = output.num_cached_tokens;
   story["preemptions"] = output.metrics.num_preemptions;
-  if (output.num_accepted_drafts + output.num_rejected_drafts > 0) {
-    story["drafts"] = {{"accepted", output.num_accepted_drafts},
-                       {"rejected", output.num_rejected_drafts}};
-  }
+  if (const DraftsStory drafts(output); drafts.any()) story["drafts"] = drafts_json(drafts);
   if (timeline.beams()) story["beams"] = beams_json(*timeline.beams());
   if (output.constraint) story["constraint"] = constraint_json(*output.constraint);
   return story;

@@ -20,6 +20,7 @@
 
 #include "base/json.h"
 #include "engine/api.h"
+#include "serve/why/drafts_story.h"
 #include "serve/why/prefix_story.h"
 
 namespace quire {
@@ -43,6 +44,7 @@ struct OutputStory {
   std::optional<Instant> told;     // when its last piece was handed on
   std::shared_ptr<const RequestTimeline> timeline;  // null without an arrival
   std::optional<ConstraintReport> constraint;       // when it has ended, where it had one
+  DraftsStory drafts;                               // likewise
 };
 
 // What a client calls one of a request's outputs: the request's id, with "#2" after it where there
@@ -54,7 +56,8 @@ std::string output_name(const std::string& external_id, std::int64_t num_outputs
 // "duration_ms", "waited_for": {"count", "ids"}, "steps", "tokens", "cached_tokens",
 // "recomputed_tokens", "because"}], "totals_ms": {...}}, where it was preempted "preemption":
 // {"method", "cost_ms", "pages", "tokens", "blocks"} (core/preemption.h), where the text was
-// constrained "constraint": constraint_json(), with a price "cost". And once it has started
+// constrained "constraint": constraint_json(), where tokens were guessed "drafts": drafts_json(),
+// with a price "cost". And once it has started
 // "prefix_cache": prefix_json(), and of a beam search "beams": beams_json(). `now`: for a story
 // that goes on.
 json::object story_json(const OutputStory& story, const RequestNames& names,

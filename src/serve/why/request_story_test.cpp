@@ -138,5 +138,45 @@ TEST(RequestStory, OneThatWasRefusedEndsWhenThatWasTold) {
   EXPECT_EQ(sum_of_spans(told), 40.0);
 }
 
+TEST(RequestStory, TellsWhatGuessesGave) {
+  RequestOutput output;
+  EXPECT_FALSE(DraftsStory(output).any());
+  output.num_accepted_drafts = 3;
+  output.num_rejected_drafts = 5;
+  // Forced tokens, where nobody guesses.
+  EXPECT_EQ(drafts_json(DraftsStory(output)), json::object({{"accepted", 3}, {"rejected", 5}}));
+  auto report = std::make_shared<SpeculationReport>();
+  report->num_steps = 2;
+  report->num_accepted = 3;
+  report->accepted_at = {2, 1};
+  report->times = {.draft = 1'500us, .verify = 80ms, .draft_rows = 20ms};
+  output.speculation = report;
+  json::object drafts = drafts_json(DraftsStory(output));
+  EXPECT_FALSE(drafts.contains("speedup"));
+  EXPECT_EQ(drafts.at("because").as_string(),
+            "3 of 8 guesses were right: 2.50 tokens in each of 2 steps");
+  drafts.erase("because");
+  EXPECT_EQ(drafts, json::object({{"accepted", 3},
+                                  {"rejected", 5},
+                                  {"steps", 2},
+                                  {"accepted_at", {2, 1}},
+                                  {"mean_accepted_length", 2.5},
+                                  {"draft_ms", 1.5},
+                                  {"verify_ms", 80.0},
+                                  {"draft_rows_ms", 20.0}}));
+  report->times.plain = 120ms;
+  report->times.taken = 160ms;
+  report->times.num_compared = 2;
+  EXPECT_EQ(drafts_json(DraftsStory(output)).at("speedup"), 0.75);
+  OutputStory story = story_of({});
+  story.end = story.told;
+  story.drafts = DraftsStory(output);
+  const json::object told = story_json(story, number, {.others = number}, 99ms);
+  EXPECT_EQ(told.at("drafts").as_object().at("steps"), 2);
+  EXPECT_THAT(story_text(told),
+              HasSubstr("guesses: 3 of 8 guesses were right: 2.50 tokens in each of 2 steps; its "
+                        "tokens came 0.75 times as fast as without guesses\n"));
+}
+
 }  // namespace
 }  // namespace quire

@@ -7,6 +7,7 @@ import {LiveStream} from './live_stream.js';
 import {Palette, Tip, watchScheme} from './paint.js';
 import {RequestLists} from './requests.js';
 import {SlotChart} from './slots.js';
+import {SpeculationView} from './speculation.js';
 import {showWhy} from './why.js';
 
 const HZ = 4;
@@ -81,6 +82,7 @@ export function mount(root, api) {
   const slots = new SlotChart(palette, tip, tools);
   const blocks = new BlockMap(palette, tip, tools, poolUnit(api.info));
   const charts = makeCharts(palette);
+  const speculation = new SpeculationView();
   const lists = new RequestLists(palette, tools.open);
   const connection = h('p', {class: 'connection', role: 'status'}, 'Connecting …');
 
@@ -91,7 +93,7 @@ export function mount(root, api) {
     h('section', {class: 'sheet', 'aria-labelledby': 'slots'}, h('h2', {id: 'slots'}, 'Batch slots'), slots.root),
     h('section', {class: 'sheet', 'aria-labelledby': 'blocks'}, h('h2', {id: 'blocks'}, 'KV blocks'), blocks.root),
     h('div', {class: 'charts'}, Object.values(charts).map((chart) => h('section', {class: 'sheet'}, chart.root))),
-    lists.root));
+    speculation.root, lists.root));
 
   function learnNames(state) {
     for (const each of [...state.running, ...state.waiting]) {
@@ -124,6 +126,7 @@ export function mount(root, api) {
       slots.add(state, steps);
       blocks.update(state.blocks, state.engine.block_size);
       addToCharts(state);
+      speculation.update(state.speculation);
       lists.update(state, name);
     },
     connection(status, error) {

@@ -52,8 +52,8 @@ function outputView(output, several) {
         h('td', {class: 'number'}, time(span.duration_ms)),
         h('td', {class: 'small'}, details(span)));
     })))),
-    [['Prefix cache', output.prefix_cache], ['Beams', output.beams]].filter(([, each]) => each)
-      .map(([name, each]) => h('p', {class: 'muted small'}, `${name}: ${each.because}`)));
+    [['Prefix cache', output.prefix_cache], ['Guesses', output.drafts], ['Beams', output.beams]]
+      .filter(([, each]) => each?.because).map(([name, each]) => h('p', {class: 'muted small'}, `${name}: ${each.because}`)));
 }
 
 export async function showWhy(api, id) {
