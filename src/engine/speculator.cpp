@@ -268,8 +268,9 @@ void Speculator::took(const SchedulerOutput& plan, const ModelRunnerOutput& resu
   const auto num_drafts = static_cast<std::int64_t>(plan.draft_token_ids.size());
   step.num_rows = work.num_rows - num_drafts;
   time -= std::min(time, guessing_);
-  const double expected = times_.expected(work);
   times_.measured(work, time);
+  // By the line that knows of this step: at the start it is far off before.
+  const double expected = times_.expected(work);
   const bool decodes = work.prompt_tokens == 0 && work.num_rows > 0 && expected > 0;
   if (decodes) {
     timed_ = true;
