@@ -77,6 +77,11 @@ class Drafter {
   virtual void computed(const SchedulerOutput& /*step*/, const ModelRunnerOutput& /*result*/) {}
   // Each request at most once.
   virtual DraftWork draft(std::span<const DraftWish> wishes) = 0;
+  // How many of the request's tokens draft() reads before its first guess.
+  virtual std::size_t num_unread(RequestId /*request_id*/,
+                                 std::span<const TokenId> /*tokens*/) const {
+    return 0;
+  }
   // Whether a guess takes a step of its own, so that it is to be wanted before it is made.
   virtual bool computes() const { return false; }
   // Whether its guesses form trees: more of them than may be computed are then a choice.

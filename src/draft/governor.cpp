@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace quire {
 
@@ -81,6 +82,25 @@ std::size_t Governor::num_worth(std::int64_t num_rows, double plain_time, const 
   return best;
 }
 
+// By what its guesses alone would save of each step, with the best number of them.
+bool Governor::pays_for_reading(const DraftOffer& offer, std::int64_t num_rows, double plain_time,
+                                const TimeOf& time_of, double guess_time) {
+  chances_.clear();
+  find_chances_of(offer, 0, true);
+  std::ranges::sort(chances_, std::greater(), &Chance::probability);
+  const auto rows = static_cast<double>(num_rows);
+  double tokens = 1;
+  double saved = 0;  // by each of its tokens
+  std::int32_t longest = 0;
+  for (std::size_t i = 0; i < chances_.size(); ++i) {
+    tokens += chances_[i].probability;
+    longest = std::max(longest, chances_[i].place + 1);
+    const double time = time_of(num_rows + static_cast<std::int64_t>(i) + 1) + guess_time * longest;
+    saved = std::max(saved, (plain_time * (rows - 1 + tokens) / rows - time) / tokens);
+  }
+  return saved * offer.tokens_left > offer.reading;
+}
+
 void Governor::choose_one(const Chance& chance, std::span<DraftOffer> offers) {
   DraftOffer& offer = offers[chance.offer];
   ++offer.num_chosen;
@@ -105,6 +125,12 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
     started_ = true;
   }
   if (saved_ <= 0) return;
+  for (DraftOffer& offer : offers) {
+    if (offer.reading <= 0) continue;
+    if (!pays_for_reading(offer, num_rows, plain_time, time_of, guess_time.value_or(0))) {
+      offer.num_tokens = 0;
+    }
+  }
   find_chances(offers, guess_time.has_value());
   const std::size_t best = num_worth(num_rows, plain_time, time_of, guess_time.value_or(0));
   if (best > 0 && num_drafted_ == kPlainEvery) {

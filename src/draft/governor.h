@@ -8,7 +8,9 @@
 // and of a chain its beginning). With one request and drafts of which each is
 // right with probability a this is the published choice of the draft's length (Leviathan et al.
 // 2023, 3.5). Where guesses are computed, those of all requests at once, the longest draft's time
-// is part of the step's.
+// is part of the step's. Where whoever computes them would have to read a request's prompt first,
+// that request gets none unless its drafts save more time than that, over all tokens that it is
+// thought to get.
 //
 // What is measured may be wrong. So an account is kept, in time: drafts are paid from it where they
 // gave fewer tokens than their time would have given without them, and each step pays in
@@ -35,6 +37,8 @@ struct DraftOffer {
   std::int32_t num_tokens = 0;             // that were guessed, or may be; at most kMaxTreeDrafts
   std::span<const std::int32_t> parents = {};  // of them, as DraftTreeView's
   std::int32_t most = kMaxTreeDrafts;          // of them that may be chosen
+  double reading = 0;      // time before its first guess, once, in time_of()'s unit
+  double tokens_left = 0;  // that it is thought to get; only where it is to be read
   // What choose() says: how many of these, and which, by bits. Of a chain they are the first.
   std::int32_t num_chosen = 0;
   std::uint32_t chosen = 0;
@@ -86,6 +90,9 @@ class Governor {
     std::int32_t draft = 0;
     std::int32_t place = 0;
   };
+  // Whether an offer of guesses that are computed is worth reading its prompt.
+  bool pays_for_reading(const DraftOffer& offer, std::int64_t num_rows, double plain_time,
+                        const TimeOf& time_of, double guess_time);
   static void choose_one(const Chance& chance, std::span<DraftOffer> offers);
   static constexpr double kLeastGain = 1.01;  // for less nothing is drafted
   static constexpr double kLeastChance = 0.02;

@@ -78,6 +78,13 @@ void DraftModel::lay_out(const DraftWish& wish) {
     guessing_.push_back({&wish, followed.request.sampling_params.get(), followed.sequence});
 }
 
+std::size_t DraftModel::num_unread(RequestId request_id, std::span<const TokenId> tokens) const {
+  const auto found = followed_.find(request_id);
+  if (found == followed_.end()) return tokens.size();
+  const auto num_read = static_cast<std::size_t>(found->second.sequence->num_computed);
+  return tokens.size() - std::min(tokens.size(), num_read);
+}
+
 DraftWork DraftModel::draft(std::span<const DraftWish> wishes) {
   if (wishes.empty() || runner_->failed()) return DraftWork::kNone;
   read_prompts_ = false;

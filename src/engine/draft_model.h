@@ -36,6 +36,7 @@ class DraftModel final : public Drafter {
   // at most: of a longer one nothing is guessed until it is read. After a step that fails, which is
   // logged, nothing is guessed any more.
   DraftWork draft(std::span<const DraftWish> wishes) override;
+  std::size_t num_unread(RequestId request_id, std::span<const TokenId> tokens) const override;
   bool computes() const override { return true; }
   std::span<const std::int32_t> tree() const override { return tree_; }
   void end(RequestId request_id, std::span<const TokenId> output) override;

@@ -32,7 +32,7 @@ std::unique_ptr<Speculator> speculator(EngineParts& parts, const SteadyClock& cl
           ? std::move(parts.draft_model)
           : make_lookup_drafter(*parts.speculation, max_num_seqs, parts.scheduler.max_model_len);
   return std::make_unique<Speculator>(std::move(drafter), parts.speculation->num_speculative_tokens,
-                                      max_num_seqs, clock);
+                                      max_num_seqs, [&clock] { return clock.now(); });
 }
 
 }  // namespace

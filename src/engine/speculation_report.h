@@ -14,11 +14,12 @@
 //   taken       t + c
 //
 // The speed-up is plain / taken, over all steps that computed a row; steps without guesses count
-// for as much as they took. So it is below 1 where guesses lost. The time is the measured one in
-// either term, and only the ratio of two T is an estimate: what made a step slow beside guesses
-// does not count for or against them. That ratio is taken as 1 where it is more. Where a step has
-// prompts, T knows of them, and the further steps have none. T(B) is known where a step of B rows
-// or fewer was measured; before, a step with guesses is in neither of the two terms.
+// for as much as they took, and what is drafted in other steps is taken, too. So it is below 1
+// where guesses lost. The time is the measured one in either term, and only the ratio of two T is
+// an estimate: what made a step slow beside guesses does not count for or against them. That ratio
+// is taken as 1 where it is more. Where a step has prompts, T knows of them, and the further steps
+// have none. T(B) is known where a step of B rows or fewer was measured; before, a step with
+// guesses is in neither of the two terms.
 #pragma once
 
 #include <array>

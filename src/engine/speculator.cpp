@@ -7,11 +7,24 @@
 
 namespace quire {
 
+namespace {
+
 static_assert(SpeculativeConfig::kMaxTokens == kMaxDrafts);
 
+// Unread tokens of a request beyond which they are a prompt, and not what the last step gave.
+constexpr std::size_t kMostUnread = 1 + SpeculativeConfig::kMaxTokens;
+
+// The mean of the last `memory` values, or so.
+void take_in(double value, std::int64_t memory, double& mean, std::int64_t& count) {
+  count = std::min(count + 1, memory);
+  mean += (value - mean) / static_cast<double>(count);
+}
+
+}  // namespace
+
 Speculator::Speculator(std::unique_ptr<Drafter> drafter, std::int32_t max_drafts,
-                       std::int64_t max_num_seqs, const SteadyClock& clock)
-    : drafter_(std::move(drafter)), max_drafts_(max_drafts), clock_(clock) {
+                       std::int64_t max_num_seqs, std::function<Instant()> now)
+    : drafter_(std::move(drafter)), max_drafts_(max_drafts), now_(std::move(now)) {
   candidates_.reserve(static_cast<std::size_t>(max_num_seqs));
   offers_.reserve(static_cast<std::size_t>(max_num_seqs));
   wishes_.reserve(static_cast<std::size_t>(max_num_seqs));
@@ -28,6 +41,8 @@ void Speculator::begin(RequestId request_id, DraftCount count,
 void Speculator::end(RequestId request_id, std::span<const TokenId> output) {
   const auto found = followed_.find(request_id);
   if (found == followed_.end()) return;
+  constexpr std::int64_t kMemory = 32;  // outputs
+  take_in(static_cast<double>(output.size()), kMemory, output_length_, num_lengths_);
   if (found->second.begun) drafter_->end(request_id, output);
   followed_.erase(found);
 }
@@ -156,9 +171,10 @@ void Speculator::guess() {
     each.followed->draft.clear();
     wish(each);
   }
-  const Instant start = clock_.now();
+  const std::size_t unread = num_unread();
+  const Instant start = now_();
   const DraftWork work = drafter_->draft(wishes_);
-  drafting_ = clock_.now() - start;
+  drafting_ = now_() - start;
   guessing_ = work == DraftWork::kNone ? Duration::zero() : drafting_;
   read_prompts_ = work == DraftWork::kPrompts;
   std::int32_t longest = 0;
@@ -171,11 +187,22 @@ void Speculator::guess() {
     followed.num_learned = 0;
     followed.last_right = DraftTreeView::kRoot;
   }
-  if (work != DraftWork::kSteps || longest == 0) return;
   constexpr std::int64_t kMemory = 16;  // steps
-  num_guess_times_ = std::min(num_guess_times_ + 1, kMemory);
-  const double time = static_cast<double>(guessing_.count()) / static_cast<double>(longest);
-  guess_time_ += (time - guess_time_) / static_cast<double>(num_guess_times_);
+  const auto time = static_cast<double>(guessing_.count());
+  if (const std::size_t left = num_unread(); work == DraftWork::kPrompts && left < unread) {
+    take_in(time / static_cast<double>(unread - left), kMemory, read_time_, num_read_times_);
+  }
+  if (work != DraftWork::kSteps || longest == 0) return;
+  take_in(time / static_cast<double>(longest), kMemory, guess_time_, num_guess_times_);
+}
+
+// Of those that wish for guesses.
+std::size_t Speculator::num_unread() const {
+  std::size_t count = 0;
+  for (const DraftWish& wish : wishes_) {
+    if (wish.most > 0) count += drafter_->num_unread(wish.request_id, wish.tokens);
+  }
+  return count;
 }
 
 // How many of its guesses each candidate gets, or shall have.
@@ -189,11 +216,7 @@ void Speculator::choose() {
       fixed_ = fixed_ || each.num_drafts > 0;
       num_rows_ += each.num_drafts;
     } else {
-      offers_.push_back({.acceptance = &each.followed->acceptance,
-                         .match = computes ? 0 : draft.match,
-                         .num_tokens = std::max(each.num_drafts, 0),
-                         .parents = computes ? drafter_->tree() : draft.parents,
-                         .most = max_drafts_});
+      offers_.push_back(offer_of(each));
     }
   }
   if (offers_.empty()) return;
@@ -208,6 +231,24 @@ void Speculator::choose() {
     each.num_drafts = offer->num_chosen;
     each.chosen = (offer++)->chosen;
   }
+}
+
+DraftOffer Speculator::offer_of(const Candidate& candidate) const {
+  const Draft& draft = candidate.followed->draft;
+  const bool computes = drafter_->computes();
+  DraftOffer offer = {.acceptance = &candidate.followed->acceptance,
+                      .match = computes ? 0 : draft.match,
+                      .num_tokens = std::max(candidate.num_drafts, 0),
+                      .parents = computes ? drafter_->tree() : draft.parents,
+                      .most = max_drafts_};
+  const Request& request = *candidate.request;
+  const std::size_t unread = drafter_->num_unread(request.id(), request.token_ids());
+  if (unread <= kMostUnread) return offer;
+  offer.reading = read_time_ * static_cast<double>(unread);
+  offer.tokens_left = request.max_computed_tokens() - request.num_tokens();
+  // Whatever an output has come to, it goes on for as long as outputs are on average.
+  if (num_lengths_ > 0) offer.tokens_left = std::min(offer.tokens_left, output_length_);
+  return offer;
 }
 
 void Speculator::propose(const Scheduler& scheduler, const Give& give) {
@@ -258,16 +299,16 @@ double Speculator::time_of(const StepWork& work) const {
 void Speculator::took(const SchedulerOutput& plan, const ModelRunnerOutput& result,
                       std::span<const RequestStepOutput> outputs, Duration time,
                       Duration drafting) {
-  SpeculatedStep step = {.computing = time - drafting, .before = drafting};
+  time -= std::min(time, drafting);
+  SpeculatedStep step = {.computing = time, .before = drafting};
   if (drafter_->computes()) {
-    const Instant start = clock_.now();
+    const Instant start = now_();
     drafter_->computed(plan, result);
-    step.after = clock_.now() - start;
+    step.after = now_() - start;
   }
   const StepWork work = work_of(plan);
   const auto num_drafts = static_cast<std::int64_t>(plan.draft_token_ids.size());
   step.num_rows = work.num_rows - num_drafts;
-  time -= std::min(time, guessing_);
   times_.measured(work, time);
   // By the line that knows of this step: at the start it is far off before.
   const double expected = times_.expected(work);

@@ -38,7 +38,7 @@ class Speculator {
  public:
   // Of at most `max_drafts` guesses of a request in a step.
   Speculator(std::unique_ptr<Drafter> drafter, std::int32_t max_drafts, std::int64_t max_num_seqs,
-             const SteadyClock& clock);
+             std::function<Instant()> now);
 
   // One of the outputs of a request that the scheduler was given; those that get drafts. `report`
   // may be null.
@@ -94,7 +94,9 @@ class Speculator {
   std::int32_t most_guesses(std::int32_t room) const;
   void wish(const Candidate& candidate);
   void guess();
+  std::size_t num_unread() const;
   void choose();
+  DraftOffer offer_of(const Candidate& candidate) const;
   void select(const Candidate& candidate);
   // Of a step with so many rows, each seeing as many keys as those of the next step on average.
   double time_of(std::int64_t num_rows) const;
@@ -104,7 +106,7 @@ class Speculator {
 
   std::unique_ptr<Drafter> drafter_;
   std::int32_t max_drafts_;
-  const SteadyClock& clock_;
+  std::function<Instant()> now_;
   Governor governor_;
   StepPacer times_{std::nullopt};
   RowTimes row_times_;
@@ -122,6 +124,11 @@ class Speculator {
   // Of one guess more for each, lately, in nanoseconds.
   double guess_time_ = 0;
   std::int64_t num_guess_times_ = 0;
+  // Of one token of a prompt that whoever guesses reads, likewise; 0: it has read none.
+  double read_time_ = 0;
+  std::int64_t num_read_times_ = 0;
+  double output_length_ = 0;  // of outputs, lately
+  std::int64_t num_lengths_ = 0;
   // Kept from step to step.
   std::vector<Candidate> candidates_;
   std::vector<DraftOffer> offers_;
