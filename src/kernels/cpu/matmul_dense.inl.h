@@ -27,21 +27,21 @@ struct WeightStreams {
     }
   }
 
-  // Asks memory for what lies kAheadBytes behind [offset, offset + bytes) of each panel: a panel's
+  // Asks memory for what lies kAhead bytes behind [offset, offset + bytes) of each panel: a panel's
   // end is followed by the next one's begin, where the processor's own prefetching starts anew.
+  template <std::int64_t kAhead = 2048>
   [[gnu::always_inline]] void fetch(std::int64_t offset, std::int64_t bytes) const {
     QUIRE_UNROLL
     for (int n = 0; n < N; n += kPanelVectors) {
       QUIRE_UNROLL
       for (std::int64_t at = 0; at < bytes; at += 64) {
-        __builtin_prefetch(panel[n] + offset + kAheadBytes + at, 0, V::kFetchLocality);
+        __builtin_prefetch(panel[n] + offset + kAhead + at, 0, V::kFetchLocality);
       }
     }
   }
 
  private:
   static constexpr int kPanelVectors = static_cast<int>(kPanelOutputs) / V::kWidth;
-  static constexpr std::int64_t kAheadBytes = 2048;
 };
 
 // Sums times the scale of their output, which stands before its panel's weights.

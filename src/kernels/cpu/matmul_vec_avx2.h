@@ -34,6 +34,11 @@ struct MatmulVec8 : Vec8 {
   static F load_half(const std::uint8_t* p) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
+  // Half floats of `x` to where they are converted from.
+  static void store_halves(std::uint16_t* p, I x) { store_int(p, x); }
+  static F first_halves(const std::uint16_t* stored, I /*x*/) {
+    return load_half(reinterpret_cast<const std::uint8_t*>(stored));
+  }
   static I load_int(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
   static void store_int(void* p, I x) { _mm256_storeu_si256(static_cast<__m256i*>(p), x); }
   static I set1_int(int x) { return _mm256_set1_epi32(x); }

@@ -47,6 +47,13 @@ struct MatmulVec16 : Vec16 {
   static F load_half(const std::uint8_t* p) {
     return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
   }
+  // Half floats of `x` to where they are converted from: the first kWidth from the register.
+  static void store_halves(std::uint16_t* p, I x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + kWidth), _mm512_extracti64x4_epi64(x, 1));
+  }
+  static F first_halves(const std::uint16_t* /*stored*/, I x) {
+    return _mm512_cvtph_ps(_mm512_castsi512_si256(x));
+  }
   static I load_int(const void* p) { return _mm512_loadu_si512(p); }
   static void store_int(void* p, I x) { _mm512_storeu_si512(p, x); }
   static I set1_int(int x) { return _mm512_set1_epi32(x); }

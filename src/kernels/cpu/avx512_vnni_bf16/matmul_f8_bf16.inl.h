@@ -23,6 +23,7 @@ struct F8DotTerms {
                                          typename V::F (&acc)[R][N]) {
     const std::uint16_t* x = args.bf16_x.values + input;
     for (std::int64_t k = 0; k < count; k += 2) {
+      if (k % kF8Inputs == 0) streams.fetch(offset + k * kPanelOutputs, kF8Line);
       typename V::I pair[R];
       QUIRE_UNROLL
       for (int r = 0; r < R; ++r) pair[r] = set1_bf16_pair<V>(x + r * args.bf16_x.stride + k);
