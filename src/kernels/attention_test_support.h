@@ -218,8 +218,11 @@ inline bool rounds_to_bf16(IsaLevel level, const AttentionShape& shape) {
 
 // What an output may differ by from PlainAttention's. Outputs are averages of values of size about
 // 1: the scores' rounding, about 1e-6 of the largest score's terms; where weights are rounded, each
-// by up to 2^-9 of itself, that of an average of values within 4 of each other.
+// by up to 2^-9 of itself, that of an average of values within 4 of each other. Over an int8 cache
+// queries and weights are integers up to 2^15 times a step, so a score is off by a few 2^-16 of the
+// query's largest number, a weight by up to 2^-16 of the largest.
 inline double tolerance(IsaLevel level, const AttentionShape& shape) {
+  if (shape.dtype == DType::kI8 && level != IsaLevel::kRef) return 0x1p-12;
   return rounds_to_bf16(level, shape) ? 0x1p-8 : 5e-6;
 }
 

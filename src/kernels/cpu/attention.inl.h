@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/attention_in_place.inl.h"
+#include "kernels/cpu/attention_integers.inl.h"
 #include "kernels/cpu/attention_panels.inl.h"
 #include "kernels/cpu/attention_tile.inl.h"
 
@@ -69,7 +70,7 @@ template <class V>
 }
 
 // The weights of all rows, some at a time: the largest score of each, then the weights.
-template <class V, class Rows, bool kScaled>
+template <class V, class Rows>
 inline void weigh_rows(const RangeRows& rows) {
   const AttentionScratch& scratch = rows.scratch;
   const AttentionArgs& args = *rows.task->args;
@@ -79,14 +80,22 @@ inline void weigh_rows(const RangeRows& rows) {
     for (std::int32_t row = begin; row < end; ++row) {
       float* const scores = scratch.scores + std::int64_t{row} * kRangeKeys;
       const KeySpan keys = keys_of_row(rows, row);
-      if constexpr (kScaled) scale_scores<V>(scores, keys, scratch.key_scales);
+      if constexpr (Rows::kIntegers) {
+        const float step = scratch.queries[(row + 1) * rows.part.stride - 1];
+        scale_scores<V>(scores, keys, step, scratch.key_scales);
+      }
       if (changed) change_scores<V>(rows, row, keys, scores);
       rows.part.maxima[row] = largest_score<V>(scores, keys);
     }
     for (std::int32_t row = begin; row < end; ++row) {
-      rows.part.totals[row] = weigh_row<V, Rows, kScaled>(
-          scratch.scores + std::int64_t{row} * kRangeKeys, keys_of_row(rows, row),
-          rows.part.maxima[row], scratch.value_scales);
+      float* const scores = scratch.scores + std::int64_t{row} * kRangeKeys;
+      const KeySpan keys = keys_of_row(rows, row);
+      if constexpr (Rows::kIntegers) {
+        rows.part.totals[row] =
+            weigh_integers<V>(scores, keys, rows.part.maxima[row], scratch.value_scales);
+      } else {
+        rows.part.totals[row] = weigh_row<V, Rows>(scores, keys, rows.part.maxima[row]);
+      }
     }
   }
 }
@@ -172,13 +181,15 @@ inline void attend_range(const RangeRows& rows) {
   } else {
     score_in_place<V, Rows, 2, kRowsInPlace<V>>(rows, memory);
   }
-  if (task.args->layout.has_scales()) {
-    find_scales<V>(rows);
-    weigh_rows<V, Rows, true>(rows);
-  } else {
-    weigh_rows<V, Rows, false>(rows);
-  }
+  if constexpr (Rows::kIntegers) find_scales<V>(rows);
+  weigh_rows<V, Rows>(rows);
   add_range<V, Rows>(rows, memory, same_keys);
+  if constexpr (Rows::kIntegers) {
+    for (std::int32_t row = rows.begin; row < rows.end; ++row) {
+      scale_sums<V>(rows.part.sums + row * rows.part.stride, task.args->layout.value_row_dims(),
+                    rows.scratch.scores[std::int64_t{row + 1} * kRangeKeys - 1]);
+    }
+  }
 }
 
 // The task's queries, times the scale of the scores, for powers of two; padded with zeros.
@@ -187,17 +198,20 @@ inline void load_queries(const AttentionTask& task, std::int32_t group, std::int
                          std::int64_t stride, float* to) {
   const AttentionArgs& args = *task.args;
   const std::int32_t head_dim = args.layout.head_dim;
-  const typename V::F scale = V::set1(args.scale * 0x1.715476p+0F);  // log2(e)
+  const float scale = args.scale * 0x1.715476p+0F;  // log2(e)
   for (std::int64_t row = 0; row < num_rows; ++row, to += stride) {
     const auto query = static_cast<std::int32_t>(row / group);
     const float* const from = args.q + query_row(task, query) * args.q_stride +
                               (std::int64_t{task.kv_head} * group + row % group) * head_dim;
-    for (std::int32_t i = 0; i < stride; i += V::kWidth) {
-      const std::int32_t left = head_dim - i;
-      Rows::store_factors(
-          to, i,
-          V::mul(scale, left >= V::kWidth ? V::load(from + i)
-                                          : V::load_first(from + i, left > 0 ? left : 0)));
+    if constexpr (Rows::kIntegers) {
+      store_query_integers<V>(from, head_dim, scale, stride, to);
+    } else {
+      for (std::int32_t i = 0; i < stride; i += V::kWidth) {
+        const std::int32_t left = head_dim - i;
+        const typename V::F x =
+            left >= V::kWidth ? V::load(from + i) : V::load_first(from + i, left > 0 ? left : 0);
+        Rows::store_factors(to, i, V::mul(V::set1(scale), x));
+      }
     }
   }
 }

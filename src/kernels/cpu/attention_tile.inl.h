@@ -124,14 +124,6 @@ inline float largest_score(float* scores, KeySpan keys) {
   return V::largest(V::max(largest[0], largest[1]));
 }
 
-// Scores times the scales of the keys.
-template <class V>
-inline void scale_scores(float* scores, KeySpan keys, const float* key_scales) {
-  for (int i = keys.begin / V::kWidth * V::kWidth; i < keys.end; i += V::kWidth) {
-    V::store(scores + i, V::mul(V::load(scores + i), V::load(key_scales + i)));
-  }
-}
-
 // cap * tanh(score / cap).
 template <class V>
 inline void cap_scores(float* scores, KeySpan keys, float cap) {
@@ -153,10 +145,11 @@ inline void add_distances(float* scores, KeySpan keys, float slope, std::int32_t
   }
 }
 
-// Turns scores into weights relative to the largest, times the scales of the values where there
-// are any, and gives the sum of the weights without these.
-template <class V, class Rows, bool kScaled>
-inline float weigh_row(float* scores, KeySpan keys, float largest, const float* value_scales) {
+// Turns scores into weights relative to the largest, and gives their sum. store(at, x) stores the
+// kWidth weights from key `at` on, and gives what of them is summed.
+template <class V, typename Store>
+[[gnu::always_inline]] inline float weigh_each(const float* scores, KeySpan keys, float largest,
+                                               const Store& store) {
   using F = typename V::F;
   const int begin = keys.begin / V::kWidth * V::kWidth;
   const int end = (keys.end + V::kWidth - 1) / V::kWidth * V::kWidth;
@@ -167,21 +160,21 @@ inline float weigh_row(float* scores, KeySpan keys, float largest, const float* 
     for (int i = 0; i < kCount; ++i) x[i] = V::sub(V::load(scores + at + i * V::kWidth), base);
     vec_exp2<V>(x);
     QUIRE_UNROLL
-    for (int i = 0; i < kCount; ++i) {
-      const std::int64_t begin_of = at + std::int64_t{i} * V::kWidth;
-      if constexpr (kScaled) {
-        sums[i] = V::add(sums[i], x[i]);
-        Rows::store_factors(scores, begin_of, V::mul(x[i], V::load(value_scales + begin_of)));
-      } else {
-        sums[i] = V::add(sums[i], Rows::store_factors(scores, begin_of, x[i]));
-      }
-    }
+    for (int i = 0; i < kCount; ++i) sums[i] = V::add(sums[i], store(at + i * V::kWidth, x[i]));
   };
   F sums[2] = {V::zero(), V::zero()};
   int at = begin;
   for (F x[2]; at + V::kWidth < end; at += 2 * V::kWidth) weigh(at, x, sums);
   if (F x[1]; at < end) weigh(at, x, sums);
   return V::sum(V::add(sums[0], sums[1]));
+}
+
+template <class V, class Rows>
+inline float weigh_row(float* scores, KeySpan keys, float largest) {
+  return weigh_each<V>(
+      scores, keys, largest, [&](int at, typename V::F x) __attribute__((always_inline)) {
+        return Rows::store_factors(scores, at, x);
+      });
 }
 
 // Some columns of the values of neighbouring keys.

@@ -127,6 +127,8 @@ inline __m512i emulated_srai_epi32(__m512i x, int bits) {
 #define _mm512_cvtepi16_epi32(x) (quire::emulated_widen<std::int32_t, std::int16_t>(x))
 #undef _mm512_cvtepu8_epi16
 #define _mm512_cvtepu8_epi16(x) (quire::emulated_widen<std::uint16_t, std::uint8_t>(x))
+#undef _mm512_cvtepi8_epi16
+#define _mm512_cvtepi8_epi16(x) (quire::emulated_widen<std::int16_t, std::int8_t>(x))
 #undef _mm512_cvtepi32_epi16
 #define _mm512_cvtepi32_epi16 quire::emulated_cvtepi32_epi16
 #undef _mm512_cvtepi32_epi8

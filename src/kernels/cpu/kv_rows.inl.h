@@ -18,8 +18,12 @@ namespace quire {
 //   Panels    the reader of panels made of its values
 //   load      kWidth neighbouring groups, of keys or of columns; x[i] is to be multiplied by lane i
 //             of a group of the queries or the weights
+//   kIntegers whether products are those of integers, which are added without rounding: queries and
+//             weights are 16-bit integers times a step for each row (attention_integers.inl.h), and
+//             scores and sums 32-bit ones
 // and what FloatProducts has. Where two numbers share a lane
-//   keep_one  the first or the second of each lane, and zero in the place of the other
+//   keep_one  the first or the second of each lane; in the place of the other zero, unless what it
+//             is multiplied by is
 template <class V>
 struct F32Rows;
 
@@ -29,6 +33,7 @@ struct FloatProducts {
   using F = typename V::F;
   using Panels = F32Rows<V>;
   static constexpr int kPerLane = 1;
+  static constexpr bool kIntegers = false;
   static F add_product(F a, F b, F sum) { return V::fma(a, b, sum); }
   // kWidth numbers of a query, or weights, from number `at` of its row on; as what they were
   // stored.
@@ -64,13 +69,28 @@ struct Fp8Rows : FloatProducts<V> {
   static void load(const std::byte* from, F (&x)[2]) { V::split_fp8(from, x[0], x[1]); }
 };
 
-// Without their scales.
+// Panels of 16-bit numbers.
 template <class V>
-struct CodeRows : FloatProducts<V> {
-  using F = typename V::F;
+struct IntRows {
+  using F = typename V::F;  // whose lanes are pairs of 16-bit integers, and sums of 32 bits
+  using Panels = IntRows;
   static constexpr int kGroup = 2;
+  static constexpr int kBytes = 2;
+  static constexpr int kPerLane = 2;
+  static constexpr bool kIntegers = true;
+  static void load(const std::byte* from, F (&x)[1]) {
+    x[0] = V::load(reinterpret_cast<const float*>(from));
+  }
+  static F keep_one(F x, int /*which*/) { return x; }
+  static F add_product(F a, F b, F sum) { return V::add_pairs(a, b, sum); }
+};
+
+// An int8 cache, without its scales.
+template <class V>
+struct CodeRows : IntRows<V> {
+  using F = typename V::F;
   static constexpr int kBytes = 1;
-  static void load(const std::byte* from, F (&x)[2]) { V::split_int8(from, x[0], x[1]); }
+  static void load(const std::byte* from, F (&x)[1]) { x[0] = V::load_int8_as_int16(from); }
 };
 
 // The vectors that load() gives.
@@ -95,20 +115,19 @@ inline void round_kv(typename V::F x, DType dtype, void* to) {
   }
 }
 
-struct KvScale {
+struct RowScale {
   float scale;    // of the codes; NaN where a number is not finite
   float inverse;  // 0: all codes are zero
 };
 
-// Of an int8 head: its largest magnitude becomes 127.
+// Of `count` numbers as integers: their largest magnitude becomes `most`, up to 2^15.
 template <class V>
-inline KvScale int8_head_scale(const float* head, int head_dim) {
+inline RowScale row_scale(const float* row, int count, float most) {
   using F = typename V::F;
   F largest = V::zero();
   F nan = V::zero();  // NaN in lanes that saw what is not finite
-  for (int i = 0; i < head_dim; i += V::kWidth) {
-    const F x =
-        head_dim - i >= V::kWidth ? V::load(head + i) : V::load_first(head + i, head_dim - i);
+  for (int i = 0; i < count; i += V::kWidth) {
+    const F x = count - i >= V::kWidth ? V::load(row + i) : V::load_first(row + i, count - i);
     largest = V::max(V::max(x, V::sub(V::zero(), x)), largest);
     nan = V::add(nan, V::sub(x, x));
   }
@@ -116,8 +135,8 @@ inline KvScale int8_head_scale(const float* head, int head_dim) {
   const float not_finite = V::sum(nan);
   if (not_finite != 0.0F) return {not_finite, 0.0F};
   // The inverse of anything smaller would overflow.
-  if (amax < 0x1p-119F) return {0.0F, 0.0F};
-  return {amax / 127.0F, 127.0F / amax};
+  if (amax < (most + 1.0F) * 0x1p-126F) return {0.0F, 0.0F};
+  return {amax / most, most / amax};
 }
 
 // One head's key, or its value, in pieces of `piece` bytes, `step` bytes from one to the next.
@@ -127,9 +146,9 @@ inline void store_head(const float* head, const KvLayout& layout, int piece, std
   const int head_dim = layout.head_dim;
   const int row_dims = layout.row_dims();
   const auto bytes = static_cast<int>(dtype_bytes(layout.dtype));
-  KvScale scale = {1.0F, 1.0F};
+  RowScale scale = {1.0F, 1.0F};
   if (layout.has_scales()) {
-    scale = int8_head_scale<V>(head, head_dim);
+    scale = row_scale<V>(head, head_dim, 127.0F);
     __builtin_memcpy(scale_to, &scale.scale, sizeof(float));
   }
   alignas(64) std::byte rounded[V::kWidth * sizeof(float)];

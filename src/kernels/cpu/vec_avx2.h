@@ -110,10 +110,22 @@ struct Vec8 {
     odd = decode_fp8(_mm_unpackhi_epi64(codes, codes));
   }
   static void store_fp8(void* p, F x) { _mm_storel_epi64(static_cast<__m128i*>(p), encode_fp8(x)); }
-  static void split_int8(const void* p, F& even, F& odd) {
-    const __m256i pairs = _mm256_cvtepi16_epi32(_mm_loadu_si128(static_cast<const __m128i*>(p)));
-    even = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(pairs, 24), 24));
-    odd = _mm256_cvtepi32_ps(_mm256_srai_epi32(pairs, 8));
+  // 2 kWidth bytes as pairs of 16-bit integers.
+  static F load_int8_as_int16(const void* p) {
+    return _mm256_castsi256_ps(
+        _mm256_cvtepi8_epi16(_mm_loadu_si128(static_cast<const __m128i*>(p))));
+  }
+  // sum + the two products of the 16-bit integers of each lane, in 32 bits.
+  static F add_pairs(F a, F b, F sum) {
+    const __m256i products = _mm256_madd_epi16(_mm256_castps_si256(a), _mm256_castps_si256(b));
+    return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(sum), products));
+  }
+  static F from_ints(F x) { return _mm256_cvtepi32_ps(_mm256_castps_si256(x)); }
+  // Rounds to nearest even; x is within the range.
+  static void store_int16(void* p, F x) {
+    const __m256i ints = _mm256_cvtps_epi32(x);
+    _mm_storeu_si128(static_cast<__m128i*>(p), _mm_packs_epi32(_mm256_castsi256_si128(ints),
+                                                               _mm256_extracti128_si256(ints, 1)));
   }
   // Rounds to nearest even; x is within the range.
   static void store_int8(void* p, F x) {

@@ -117,10 +117,20 @@ struct Vec16 {
         static_cast<__m128i*>(p),
         _mm_unpacklo_epi64(encode_fp8(_mm512_castps512_ps256(x)), encode_fp8(upper_half(x))));
   }
-  static void split_int8(const void* p, F& even, F& odd) {
-    const __m512i pairs = _mm512_cvtepi16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(p)));
-    even = _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(pairs, 24), 24));
-    odd = _mm512_cvtepi32_ps(_mm512_srai_epi32(pairs, 8));
+  // 2 kWidth bytes as pairs of 16-bit integers.
+  static F load_int8_as_int16(const void* p) {
+    return _mm512_castsi512_ps(
+        _mm512_cvtepi8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(p))));
+  }
+  // sum + the two products of the 16-bit integers of each lane, in 32 bits.
+  static F add_pairs(F a, F b, F sum) {
+    const __m512i products = _mm512_madd_epi16(_mm512_castps_si512(a), _mm512_castps_si512(b));
+    return _mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(sum), products));
+  }
+  static F from_ints(F x) { return _mm512_cvtepi32_ps(_mm512_castps_si512(x)); }
+  // Rounds to nearest even; x is within the range.
+  static void store_int16(void* p, F x) {
+    _mm256_storeu_si256(static_cast<__m256i*>(p), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x)));
   }
   // Rounds to nearest even; x is within the range.
   static void store_int8(void* p, F x) {

@@ -251,7 +251,7 @@ inline void attend_range_on_tiles(const RangeRows& rows) {
       score_rows_on_tiles<false>(rows, memory, row, keys);
     }
   });
-  weigh_rows<Vec16, Bf16Pairs, false>(rows);
+  weigh_rows<Vec16, Bf16Pairs>(rows);
   clear_unseen_weights(rows);
   const std::int64_t dims = rows.task->args->layout.value_row_dims();
   for (std::int64_t column = 0; column < dims; column += 2 * kTileRows) {

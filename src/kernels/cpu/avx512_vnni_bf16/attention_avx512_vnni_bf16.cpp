@@ -4,6 +4,7 @@
 #include "kernels/cpu/avx512/row_avx512.h"
 #include "kernels/cpu/avx512_vnni_bf16/bf16_pairs.inl.h"
 #include "kernels/cpu/avx512_vnni_bf16/fp8_pairs.inl.h"
+#include "kernels/cpu/avx512_vnni_bf16/vec_avx512_dots.h"
 #include "kernels/cpu/vec_avx512.h"
 
 namespace quire {
@@ -16,6 +17,9 @@ void dot_attention(const AttentionTask& task) {
       return;
     case DType::kF8E4M3:
       attend<Vec16, Fp8Pairs>(task);
+      return;
+    case DType::kI8:
+      attend<Vec16Dots, CodeRows<Vec16Dots>>(task);
       return;
     default:
       avx512_attention(task);

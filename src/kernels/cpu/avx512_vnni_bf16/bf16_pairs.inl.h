@@ -18,6 +18,7 @@ struct Bf16Pairs {
   static constexpr int kGroup = 2;
   static constexpr int kBytes = 2;
   static constexpr int kPerLane = 2;
+  static constexpr bool kIntegers = false;
 
   static void load(const std::byte* from, F (&x)[1]) {
     x[0] = _mm512_castsi512_ps(_mm512_loadu_si512(from));
