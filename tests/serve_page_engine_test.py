@@ -141,9 +141,9 @@ class Speculation(PageTest):
     simulate = 2
 
     def guess(self):
-        """Has it guess, whatever that gives: the simulated tokens seldom come again."""
-        reply = self.server.post("/v1/completions", {"prompt": "a b a b a b", "max_tokens": 200, "ignore_eos": True,
-                                                     "temperature": 0, "speculation": 8})
+        """Has it guess, whatever that gives: of few tokens, so that they come again."""
+        reply = self.server.post("/v1/completions", {"prompt": "a b a b a b", "max_tokens": 100, "speculation": 8,
+                                                     "structured_outputs": {"regex": "[ab ]{400}"}})
         self.assertEqual(reply.status, 200, reply.body)
 
     def test_it_shows_what_guesses_give(self):

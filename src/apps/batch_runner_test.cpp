@@ -94,7 +94,7 @@ class SimulatedBackend final : public BatchBackend {
     QUIRE_RETURN_IF_ERROR(core_.add({.request_id = id,
                                      .prompt_token_ids = std::move(request.prompt_token_ids),
                                      .sampling_params = std::move(params)},
-                                    {}, std::nullopt));
+                                    {}, {}));
     return id;
   }
   void abort(RequestId request_id) override { core_.abort(request_id); }
