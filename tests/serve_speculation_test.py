@@ -97,7 +97,6 @@ class Speculation(unittest.TestCase):
         self.assertEqual(right, sorted(right, reverse=True))
         self.assertLessEqual(max(right, default=0), steps)
         self.assertAlmostEqual(drafts["mean_accepted_length"], 1 + drafts["accepted"] / steps, delta=0.001)
-        self.assertLessEqual(drafts["draft_rows_ms"], drafts["verify_ms"])
         self.assertGreater(drafts.get("speedup", 1), 0)
         self.assertIn("guesses were right", drafts["because"])
 
