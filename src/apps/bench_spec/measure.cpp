@@ -112,21 +112,14 @@ void add_counts(const EngineStats& before, const EngineStats& after, SpecOutcome
   }
 }
 
-SpeculationTimes difference(const SpeculationTimes& before, const SpeculationTimes& after) {
-  return {.draft = after.draft - before.draft,
-          .verify = after.verify - before.verify,
-          .draft_rows = after.draft_rows - before.draft_rows,
-          .plain = after.plain - before.plain,
-          .taken = after.taken - before.taken,
-          .num_compared = after.num_compared - before.num_compared};
-}
-
-void add_times(const SpeculationTimes& turn, SpeculationTimes& all) {
-  all.draft += turn.draft;
-  all.verify += turn.verify;
-  all.plain += turn.plain;
-  all.taken += turn.taken;
-  all.num_compared += turn.num_compared;
+// What this turn has added.
+void add_times(const SpeculationTimes& before, const SpeculationTimes& after,
+               SpeculationTimes& all) {
+  all.draft += after.draft - before.draft;
+  all.verify += after.verify - before.verify;
+  all.plain += after.plain - before.plain;
+  all.taken += after.taken - before.taken;
+  all.num_compared += after.num_compared - before.num_compared;
 }
 
 }  // namespace
@@ -196,7 +189,7 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
       QUIRE_ASSIGN_OR_RETURN(turns[i], decode(engine, prompt, load, all[i]));
       const EngineStats after = engine.observe();
       add_counts(before, after, outcomes[i]);
-      add_times(difference(before.speculation, after.speculation), times[i]);
+      add_times(before.speculation, after.speculation, times[i]);
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       outcomes[i].same_output = outcomes[i].same_output && turns[i].outputs == turns[0].outputs;

@@ -18,15 +18,20 @@ void dot_attention(const AttentionTask& task) {
     case DType::kF8E4M3:
       attend<Vec16, Fp8Pairs>(task);
       return;
-    case DType::kI8:
-      attend<Vec16Dots, CodeRows<Vec16Dots>>(task);
-      return;
     default:
-      avx512_attention(task);
+      avx512_vnni_attention(task);
   }
 }
 
 }  // namespace
+
+void avx512_vnni_attention(const AttentionTask& task) {
+  if (task.args->layout.dtype == DType::kI8) {
+    attend<Vec16Dots, CodeRows<Vec16Dots>>(task);
+  } else {
+    avx512_attention(task);
+  }
+}
 
 void set_avx512_vnni_bf16_attention(RowKernels& kernels) {
   kernels.attention = dot_attention;
