@@ -134,6 +134,11 @@ class CheckEdgesTest(unittest.TestCase):
                          ["src/core/CMakeLists.txt:1: core -> tensor is no edge; "
                           "core may depend on base"])
 
+    def test_what_is_declared_after_the_folders_is_no_folder(self):
+        for rest in ("EXTERNAL fmt::fmt", "WITHOUT cuda/", "TEST_PARTS 2", "TESTS_COMPUTE"):
+            self.write("src/core/CMakeLists.txt", f"quire_library(core DEPS base {rest})\n")
+            self.assertEqual(check_edges.check(self.root), [], rest)
+
     def test_a_declaration_of_no_folder_is_rejected(self):
         self.declare("core", "base pixie")
         self.assertIn("DEPS names pixie", check_edges.check(self.root)[0])
