@@ -1,6 +1,7 @@
 // Mean and percentiles of measured times, as reports print them.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/json.h"
@@ -17,7 +18,10 @@ struct Statistics {
   double p99 = 0;
 };
 
-// Percentiles by linear interpolation between ranks; all zero for no samples.
+// Of samples in ascending order, at least one: linear interpolation between ranks, p from 0 to 1.
+double percentile(std::span<const double> sorted, double p);
+
+// All zero for no samples.
 Statistics statistics(std::vector<double> samples);
 
 json::object to_json(const Statistics& statistics);

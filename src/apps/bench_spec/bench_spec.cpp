@@ -51,6 +51,8 @@ json::object to_json(const SpecOutcome& outcome, std::optional<double> cost_of_r
   return {{"drafts", spec_setting_name(outcome.setting)},
           {"tokens_per_s", outcome.tokens_per_s},
           {"speedup", outcome.speedup},
+          {"speedup_p25", outcome.speedup_p25},
+          {"speedup_p75", outcome.speedup_p75},
           {"told_speedup", to_json(outcome.told_speedup)},
           {"bound", to_json(bound(outcome, cost_of_row))},
           {"draft_seconds", outcome.draft_seconds},
@@ -75,12 +77,13 @@ void print_outcome(const SpecText& text, const SpecOutcome& outcome,
   const auto ratio = [](std::optional<double> value) {
     return value ? fmt::format("{:.2f}", *value) : "-";
   };
-  fmt::print("{:<12}{:>8}{:>10.1f}{:>10.2f}{:>8}{:>8}{:>9.2f}{:>9.2f}{:>9}{:>10}{:>8.2f}  {}{}\n",
-             text.name, spec_setting_name(outcome.setting), outcome.tokens_per_s, outcome.speedup,
-             ratio(outcome.told_speedup), ratio(bound(outcome, cost_of_row)), outcome.draft_seconds,
-             outcome.verify_seconds, outcome.num_drafts, outcome.num_accepted,
-             outcome.block_efficiency(), fmt::join(places, " "),
-             outcome.same_output ? "" : "  ANOTHER OUTPUT");
+  fmt::print(
+      "{:<12}{:>8}{:>10.1f}{:>10.2f}{:>12}{:>8}{:>8}{:>9.2f}{:>9.2f}{:>9}{:>10}{:>8.2f}  {}{}\n",
+      text.name, spec_setting_name(outcome.setting), outcome.tokens_per_s, outcome.speedup,
+      fmt::format("{:.2f}-{:.2f}", outcome.speedup_p25, outcome.speedup_p75),
+      ratio(outcome.told_speedup), ratio(bound(outcome, cost_of_row)), outcome.draft_seconds,
+      outcome.verify_seconds, outcome.num_drafts, outcome.num_accepted, outcome.block_efficiency(),
+      fmt::join(places, " "), outcome.same_output ? "" : "  ANOTHER OUTPUT");
 }
 
 Status run_spec(SpecFlags flags) {
@@ -90,7 +93,7 @@ Status run_spec(SpecFlags flags) {
                                "prompt_lookup_max": 5, "num_speculative_tokens": 8})"));
   }
   const std::int32_t most = flags.engine.speculation->num_speculative_tokens;
-  std::vector<SpecSetting> settings = {0, std::nullopt};
+  std::vector<SpecSetting> settings = {std::nullopt};
   for (const std::int64_t length : flags.lengths) {
     if (length <= most) settings.emplace_back(static_cast<std::int32_t>(length));
   }
@@ -148,9 +151,9 @@ Status run_spec(SpecFlags flags) {
                clock.seconds(1) * 1e3, *cost);
   }
   fmt::print("\n\n");
-  fmt::print("{:<12}{:>8}{:>10}{:>10}{:>8}{:>8}{:>9}{:>9}{:>9}{:>10}{:>8}  {}\n", "text", "drafts",
-             "tokens/s", "speed-up", "told", "bound", "draft s", "verify s", "drafted", "accepted",
-             "a step", "accepted, by place");
+  fmt::print("{:<12}{:>8}{:>10}{:>10}{:>12}{:>8}{:>8}{:>9}{:>9}{:>9}{:>10}{:>8}  {}\n", "text",
+             "drafts", "tokens/s", "speed-up", "quartiles", "told", "bound", "draft s", "verify s",
+             "drafted", "accepted", "a step", "accepted, by place");
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (const SpecOutcome& outcome : all[i]) print_outcome(spec_texts()[i], outcome, cost);
   }

@@ -168,10 +168,13 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
                                                      const SpecLoad& load,
                                                      std::span<const SpecSetting> settings,
                                                      const InterruptWatcher& interrupt) {
-  // The first one is what the others are compared with. A turn begins with another one each time:
-  // whatever one leaves behind for the next falls on all alike.
-  std::vector<SpecSetting> all = {0};
-  all.insert(all.end(), settings.begin(), settings.end());
+  // All are compared with two turns without guesses, one before the first setting and one after it.
+  // Each round begins with another turn: what one leaves behind for the next falls on all alike.
+  constexpr std::size_t kFirstOff = 0;
+  constexpr std::size_t kSecondOff = 2;
+  std::vector<SpecSetting> all(settings.begin(), settings.end());
+  all.insert(all.begin(), 0);
+  all.insert(all.begin() + kSecondOff, 0);
   std::vector<SpecOutcome> outcomes(all.size());
   std::vector<std::vector<double>> rates(all.size());
   std::vector<std::vector<double>> ratios(all.size());
@@ -191,22 +194,29 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
       add_counts(before, after, outcomes[i]);
       add_times(before.speculation, after.speculation, times[i]);
     }
+    const double plain = (turns[kFirstOff].tokens_per_s + turns[kSecondOff].tokens_per_s) / 2;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      outcomes[i].same_output = outcomes[i].same_output && turns[i].outputs == turns[0].outputs;
+      outcomes[i].same_output =
+          outcomes[i].same_output && turns[i].outputs == turns[kFirstOff].outputs;
       rates[i].push_back(turns[i].tokens_per_s);
-      ratios[i].push_back(turns[i].tokens_per_s / turns[0].tokens_per_s);
+      ratios[i].push_back(turns[i].tokens_per_s /
+                          (i == kSecondOff ? turns[kFirstOff].tokens_per_s : plain));
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     outcomes[i].setting = all[i];
     outcomes[i].num_tokens = load.num_outputs() * load.num_tokens;
     outcomes[i].tokens_per_s = median(rates[i]);
-    outcomes[i].speedup = median(ratios[i]);
+    std::ranges::sort(ratios[i]);
+    outcomes[i].speedup = percentile(ratios[i], 0.5);
+    outcomes[i].speedup_p25 = percentile(ratios[i], 0.25);
+    outcomes[i].speedup_p75 = percentile(ratios[i], 0.75);
     outcomes[i].draft_seconds = to_seconds(times[i].draft);
     outcomes[i].verify_seconds = to_seconds(times[i].verify);
     outcomes[i].told_speedup = times[i].speedup();
   }
-  outcomes.erase(outcomes.begin());
+  std::swap(outcomes[kFirstOff], outcomes[kSecondOff]);
+  outcomes.erase(outcomes.begin() + kSecondOff);  // what the others were compared with
   return outcomes;
 }
 

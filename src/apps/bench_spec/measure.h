@@ -32,7 +32,11 @@ struct SpecLoad {
 struct SpecOutcome {
   SpecSetting setting;
   double tokens_per_s = 0;  // while all places decode; the median
-  double speedup = 1;       // the median of the ratio to `off` in the same turn
+  // The ratio to the mean of both turns of `off` before and after, of `off` that of these two: its
+  // median over the rounds and quartiles.
+  double speedup = 1;
+  double speedup_p25 = 1;
+  double speedup_p75 = 1;
   // Of one turn: with the number of guesses fixed each turn is the same.
   std::int64_t num_tokens = 0;
   std::int64_t num_drafted = 0;  // steps with guesses
@@ -71,9 +75,9 @@ class RowClock {
   RequestId decoding_ = 0;  // the last output that has sampled
 };
 
-// Decodes `prompt` in each setting: one output greedily; several at once with temperature 0.7 and
-// a seed each, so that they differ, and the next one where one has ended. kCancelled at an
-// interrupt.
+// Decodes `prompt` without guesses and in each setting, of which there is at least one: one output
+// greedily; several at once with temperature 0.7 and a seed each, so that they differ, and the next
+// one where one has ended. The outcome without guesses comes first. kCancelled at an interrupt.
 Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
                                                      std::span<const TokenId> prompt,
                                                      const SpecLoad& load,
