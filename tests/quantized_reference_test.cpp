@@ -12,8 +12,8 @@
 #include "load/model_facts.h"
 #include "plan/weight_plan.h"
 #include "quant/codebook_groups.h"
+#include "quant/grouped_tensor.h"
 #include "quant/hqq_block.h"
-#include "quant/zero_groups.h"
 #include "support/golden.h"
 #include "support/score.h"
 #include "support/test_models.h"
@@ -96,31 +96,20 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
            static_cast<double>(file_bytes);
   };
   constexpr std::uint64_t kWeights = kSize * kSize;
-  for (const std::uint64_t bits : {4U, 8U}) {
+  for (const std::uint64_t bits : {2U, 3U, 4U, 8U}) {
     for (const std::uint64_t span : {32U, 64U, 128U, 256U, 4096U}) {
       // Codes, scales, zero points and the group of each input, as GPTQ writes them.
       const std::uint64_t bytes =
           kWeights * bits / 8 + kWeights / span * 2 + kWeights / span * bits / 8 + kSize * 4;
-      const auto encoding =
-          zero_groups_encoding(static_cast<int>(bits), static_cast<std::int64_t>(span), kSize);
-      EXPECT_LE(ratio(encoding, bytes), 1.03) << bits << " bits, groups of " << span;
-      EXPECT_GE(ratio(encoding, bytes), 0.99) << bits << " bits, groups of " << span;
-    }
-  }
-  for (const std::uint64_t bits : {2U, 3U}) {
-    for (const std::uint64_t span : {32U, 64U, 128U, 256U, 4096U}) {
-      // As GPTQ writes them; zero points become halves, one for at most 128 inputs.
-      const std::uint64_t codes = kWeights * bits / 8;
-      const std::uint64_t in_file =
-          codes + kWeights / span * 2 + kWeights / span * bits / 8 + kSize * 4;
-      const std::uint64_t halves = codes + kWeights / std::min<std::uint64_t>(span, 128) * 4;
-      const double found =
-          ratio(hqq_encoding(static_cast<int>(bits), static_cast<std::int64_t>(span)), halves);
-      EXPECT_LE(found, 1.01) << bits << " bits, groups of " << span;
-      EXPECT_GE(found, 1.0) << bits << " bits, groups of " << span;
-      if (span == 128) {
-        EXPECT_LT(halves, in_file * 106 / 100) << bits;
-      }
+      GroupedTensor matrix;
+      matrix.cols = kSize;
+      matrix.span = static_cast<std::int64_t>(span);
+      matrix.has_zeros = true;
+      matrix.codes.bits = static_cast<int>(bits);
+      // Codes of 2 and 3 bits repeat the scale of a row for each 256 inputs.
+      const double limit = bits == 2 && span == kSize ? 1.05 : 1.03;
+      EXPECT_LE(ratio(rows_encoding(matrix), bytes), limit) << bits << " bits, groups of " << span;
+      EXPECT_GE(ratio(rows_encoding(matrix), bytes), 0.99) << bits << " bits, groups of " << span;
     }
   }
   for (std::uint64_t block = 64; block <= 4096; block *= 2) {
@@ -143,7 +132,7 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
       const std::uint64_t codes =
           bits == 3 ? kWeights / 10 * 4 : kWeights * static_cast<std::uint64_t>(bits) / 8;
       const std::uint64_t bytes = codes + kWeights / static_cast<std::uint64_t>(span) * 4;
-      const double found = ratio(hqq_encoding(bits, span), bytes);
+      const double found = ratio(hqq_encoding(bits, span, kSize), bytes);
       EXPECT_LE(found, 1.03) << bits << " bits, groups of " << span;
       EXPECT_GE(found, bits == 3 ? 0.9 : 1.0) << bits << " bits, groups of " << span;
     }

@@ -42,7 +42,10 @@ inline constexpr Encoding kAllEncodings[] = {
     Encoding::kHqq2Span32,   Encoding::kHqq2Span64,   Encoding::kHqq2Span128,
     Encoding::kHqq3Span32,   Encoding::kHqq3Span64,   Encoding::kHqq3Span128,
     Encoding::kHqq4Span32,   Encoding::kHqq4Span64,   Encoding::kHqq4Span128,
-    Encoding::kHqq8Span32,   Encoding::kHqq8Span64};
+    Encoding::kHqq8Span32,   Encoding::kHqq8Span64,   Encoding::kGptq2Span32,
+    Encoding::kGptq2Span64,  Encoding::kGptq2Span128, Encoding::kGptq2Span256,
+    Encoding::kGptq3Span32,  Encoding::kGptq3Span64,  Encoding::kGptq3Span128,
+    Encoding::kGptq3Span256};
 // All but those of parts of tensors.
 static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
 // Those with integer codes.
@@ -241,8 +244,16 @@ struct TestMatrix {
       const float divisor = random() % 2 == 0 ? 1.0F : 0x1p4F;
       std::memcpy(&data[row], &divisor, sizeof(divisor));
       for (std::size_t at = row + 4; at < row + row_bytes; at += block) {
-        put(at, float_to_f16(normal(random) * 2.0F / codes * divisor));
-        put(at + 2, float_to_f16(codes * static_cast<float>(random() % 1000) / 1000.0F));
+        for (std::size_t span = 0; span < static_cast<std::size_t>(form.spans); ++span) {
+          put(at + 2 * span, float_to_f16(normal(random) * 2.0F / codes * divisor));
+        }
+        if (form.whole_zeros) {
+          const auto zero = [&] { return random() % ((1U << form.bits) + 1); };
+          data[at + 2 * static_cast<std::size_t>(form.spans)] =
+              static_cast<std::uint8_t>(zero() | zero() << 4U);
+        } else {
+          put(at + 2, float_to_f16(codes * static_cast<float>(random() % 1000) / 1000.0F));
+        }
       }
     }
   }

@@ -120,8 +120,8 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     options.quantization = quantization;
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
-  EXPECT_EQ(kPackedWeightVersion, 5);
-  EXPECT_EQ(hash, 17598585856511205755U);
+  EXPECT_EQ(kPackedWeightVersion, 6);
+  EXPECT_EQ(hash, 6987750746348396349U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

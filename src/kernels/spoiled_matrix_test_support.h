@@ -72,7 +72,8 @@ inline bool is_code_byte(const TestMatrix& matrix, std::size_t at) {
   if (matrix.encoding == Encoding::kInt8Row) return at % row_bytes >= 4;
   if (is_hqq(matrix.encoding)) {
     const auto block = static_cast<std::size_t>(encoding_traits(matrix.encoding).block_bytes);
-    return at % row_bytes >= 4 && (at % row_bytes - 4) % block >= 4;
+    const auto header = static_cast<std::size_t>(hqq_form(matrix.encoding).header_bytes());
+    return at % row_bytes >= 4 && (at % row_bytes - 4) % block >= header;
   }
   if (matrix.encoding == Encoding::kNVFP4Scaled) {
     return at % row_bytes >= 4 && (at % row_bytes - 4) % 36 >= 4;

@@ -83,9 +83,17 @@ enum class WeightLayout : std::uint8_t {
   kBlocksHqq4Span64,
   kBlocksHqq4Span128,
   kBlocksHqq8Span32,
-  kBlocksHqq8Span64
+  kBlocksHqq8Span64,
+  kBlocksGptq2Span32,
+  kBlocksGptq2Span64,
+  kBlocksGptq2Span128,
+  kBlocksGptq2Span256,
+  kBlocksGptq3Span32,
+  kBlocksGptq3Span64,
+  kBlocksGptq3Span128,
+  kBlocksGptq3Span256
 };
-inline constexpr int kNumWeightLayouts = 65;
+inline constexpr int kNumWeightLayouts = 73;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;

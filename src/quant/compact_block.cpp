@@ -194,7 +194,7 @@ void divide_scales(const std::uint8_t* row, std::int64_t count, CompactGroup* gr
 }
 
 bool is_finite_block(Encoding encoding, const std::uint8_t* block) {
-  if (is_hqq(encoding)) return is_finite_half(block) && is_finite_half(block + 2);
+  if (is_hqq(encoding)) return is_finite_hqq_block(encoding, block);
   switch (encoding) {
     case Encoding::kQ2_K:
       return is_finite_half(block + 80) && is_finite_half(block + 82);

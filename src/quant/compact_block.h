@@ -29,7 +29,7 @@
 // Ternary ones:
 //   TQ1_0   48 + 4 bytes of five (four) base-3 digits as fractions of 256, d;   w = d * (digit - 1)
 //   TQ2_0   64 bytes of 2-bit codes, d;                                 w = d * (q - 1)
-// HQQ's blocks: hqq_block.h.
+// HQQ's blocks, and GPTQ's of 2 and 3 bits: hqq_block.h.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ namespace quire {
 inline constexpr bool is_compact(Encoding encoding) { return encoding >= kFirstCompact; }
 
 // 32 consecutive weights of a block: w[i] = scales[i / 16] * codes[i] + minima[i / 16]. The product
-// is exact, and minima are zero but for Q2_K and HQQ's.
+// is exact, and minima are zero but for Q2_K and those of hqq_block.h.
 struct CompactGroup {
   std::int8_t codes[kGroupSize];
   float scales[2];

@@ -82,6 +82,14 @@ constexpr std::array<EncodingTraits, kNumEncodings> kTraits = {{
     {"hqq4_span128", 128, 68, 4},
     {"hqq8_span32", 32, 36, 4},
     {"hqq8_span64", 64, 68, 4},
+    {"gptq2_span32", 64, 21, 4},
+    {"gptq2_span64", 128, 37, 4},
+    {"gptq2_span128", 128, 35, 4},
+    {"gptq2_span256", 256, 67, 4},
+    {"gptq3_span32", 64, 29, 4},
+    {"gptq3_span64", 128, 53, 4},
+    {"gptq3_span128", 128, 51, 4},
+    {"gptq3_span256", 256, 99, 4},
 }};
 
 std::uint16_t load_u16(const std::uint8_t* data) {

@@ -97,9 +97,17 @@ enum class Encoding : std::uint8_t {
   kHqq4Span64,
   kHqq4Span128,
   kHqq8Span32,
-  kHqq8Span64
+  kHqq8Span64,
+  kGptq2Span32,
+  kGptq2Span64,
+  kGptq2Span128,
+  kGptq2Span256,
+  kGptq3Span32,
+  kGptq3Span64,
+  kGptq3Span128,
+  kGptq3Span256
 };
-inline constexpr int kNumEncodings = 67;
+inline constexpr int kNumEncodings = 75;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {

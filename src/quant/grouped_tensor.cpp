@@ -119,7 +119,9 @@ Encoding rows_encoding(const GroupedTensor& tensor) {
   if (tensor.is_float) {
     return tensor.span < tensor.cols ? Encoding::kF8Block128 : Encoding::kF8Row;
   }
-  if (tensor.codes.bits < 4) return hqq_encoding(tensor.codes.bits, tensor.span);
+  if (tensor.codes.bits < 4) {
+    return hqq_encoding(tensor.codes.bits, tensor.span, tensor.cols, /*whole_zeros=*/true);
+  }
   const int bits = tensor.codes.bits == 4 ? 4 : 8;
   const bool symmetric = !tensor.has_zeros && tensor.zero == (tensor.is_signed ? 0 : kSignedZero);
   if (bits == 8 && symmetric && tensor.span >= tensor.cols) return Encoding::kInt8Row;

@@ -13,9 +13,12 @@ namespace {
 constexpr int kHqqSignedZero = 128;
 
 // In the order of the encodings.
-constexpr HqqForm kHqqForms[] = {{2, 32}, {2, 64}, {2, 128}, {3, 32}, {3, 64}, {3, 128},
-                                 {4, 32}, {4, 64}, {4, 128}, {8, 32}, {8, 64}};
-static_assert(std::size(kHqqForms) == static_cast<std::size_t>(Encoding::kHqq8Span64) -
+constexpr HqqForm kHqqForms[] = {
+    {2, 32},          {2, 64},          {2, 128},          {3, 32},           {3, 64},
+    {3, 128},         {4, 32},          {4, 64},           {4, 128},          {8, 32},
+    {8, 64},          {2, 32, 2, true}, {2, 64, 2, true},  {2, 128, 1, true}, {2, 256, 1, true},
+    {3, 32, 2, true}, {3, 64, 2, true}, {3, 128, 1, true}, {3, 256, 1, true}};
+static_assert(std::size(kHqqForms) == static_cast<std::size_t>(Encoding::kGptq3Span256) -
                                           static_cast<std::size_t>(Encoding::kHqq2Span32) + 1);
 
 int read_hqq_code(const std::uint8_t* codes, int bits, int i) {
@@ -32,12 +35,17 @@ HqqForm hqq_form(Encoding encoding) {
   return kHqqForms[static_cast<int>(encoding) - static_cast<int>(Encoding::kHqq2Span32)];
 }
 
-Encoding hqq_encoding(int bits, std::int64_t span) {
+Encoding hqq_encoding(int bits, std::int64_t span, std::int64_t cols, bool whole_zeros) {
   int best = -1;
+  const auto row_bytes = [&](int i) {
+    return cols / kHqqForms[i].block_inputs() * kHqqForms[i].block_bytes();
+  };
   for (int i = 0; i < static_cast<int>(std::size(kHqqForms)); ++i) {
     const HqqForm& form = kHqqForms[i];
-    if (form.bits < bits || span % form.span != 0) continue;
-    if (best < 0 || form.bits == kHqqForms[best].bits) best = i;
+    const bool holds_zeros = whole_zeros || !form.whole_zeros;
+    const bool fits = span % form.span == 0 && cols % form.block_inputs() == 0;
+    if (form.bits < bits || !holds_zeros || !fits) continue;
+    if (best < 0 || row_bytes(i) < row_bytes(best)) best = i;
   }
   return static_cast<Encoding>(static_cast<int>(Encoding::kHqq2Span32) + best);
 }
@@ -63,17 +71,29 @@ void write_hqq_codes(const int* codes, int bits, std::uint8_t* out) {
 void expand_hqq_block(Encoding encoding, const std::uint8_t* block, CompactGroup* groups) {
   const HqqForm form = hqq_form(encoding);
   const int offset = form.bits == 8 ? kHqqSignedZero : 0;
-  const float scale = f16_to_float(load_half_bits(block));
-  const float zero = f16_to_float(load_half_bits(block + 2)) - static_cast<float>(offset);
-  block += kHqqHeaderBytes;
-  for (std::int64_t g = 0; g < form.span / kGroupSize; ++g, block += form.group_bytes()) {
+  const std::uint8_t* const zeros = block + 2 * form.spans;
+  const std::uint8_t* codes = block + form.header_bytes();
+  for (std::int64_t g = 0; g < form.block_inputs() / kGroupSize; ++g, codes += form.group_bytes()) {
+    const std::int64_t span = g * kGroupSize / form.span;
+    const float scale = f16_to_float(load_half_bits(block + 2 * span));
+    const float zero = form.whole_zeros ? static_cast<float>(*zeros >> (4 * span) & 15)
+                                        : f16_to_float(load_half_bits(zeros));
     CompactGroup& group = groups[g];
     group.scales[0] = group.scales[1] = scale;
-    group.minima[0] = group.minima[1] = -(scale * zero);
+    group.minima[0] = group.minima[1] = -(scale * (zero - static_cast<float>(offset)));
     for (int i = 0; i < kGroupSize; ++i) {
-      group.codes[i] = static_cast<std::int8_t>(read_hqq_code(block, form.bits, i) - offset);
+      group.codes[i] = static_cast<std::int8_t>(read_hqq_code(codes, form.bits, i) - offset);
     }
   }
+}
+
+bool is_finite_hqq_block(Encoding encoding, const std::uint8_t* block) {
+  const HqqForm form = hqq_form(encoding);
+  const std::int64_t halves = form.spans + (form.whole_zeros ? 0 : 1);
+  for (std::int64_t i = 0; i < halves; ++i) {
+    if ((load_half_bits(block + 2 * i) & 0x7C00) == 0x7C00) return false;
+  }
+  return true;
 }
 
 }  // namespace quire

@@ -29,8 +29,9 @@ inline Status write_hqq_zero(float zero, std::int64_t row, std::uint8_t* out) {
 }
 
 // Row `row` of `cols` inputs, `span` of which share a scale and a zero point. scale_at(span) and
-// zero_at(span) are these; read_codes(input, codes) gives the 32 codes from an input on. kBadModel
-// for numbers that are not finite, kUnimplemented for those that half precision does not hold.
+// zero_at(span) are these, the latter 0 to 8 where the form has whole zeros; read_codes(input,
+// codes) gives the 32 codes from an input on. kBadModel for numbers that are not finite,
+// kUnimplemented for those that half precision does not hold.
 template <typename ScaleAt, typename ZeroAt, typename ReadCodes>
 Status write_hqq_row(const HqqForm& form, std::int64_t row, std::int64_t cols, std::int64_t span,
                      const ScaleAt& scale_at, const ZeroAt& zero_at, const ReadCodes& read_codes,
@@ -39,12 +40,21 @@ Status write_hqq_row(const HqqForm& form, std::int64_t row, std::int64_t cols, s
   const float divisor = 1.0F / factor;
   std::memcpy(out, &divisor, sizeof(divisor));
   out += sizeof(divisor);
-  for (std::int64_t k = 0; k < cols; k += form.span) {
-    const std::uint16_t scale = float_to_f16(scale_at(k / span) / factor);
-    std::memcpy(out, &scale, sizeof(scale));
-    QUIRE_RETURN_IF_ERROR(write_hqq_zero(zero_at(k / span), row, out + sizeof(scale)));
-    out += kHqqHeaderBytes;
-    for (std::int64_t i = 0; i < form.span; i += kGroupSize, out += form.group_bytes()) {
+  for (std::int64_t k = 0; k < cols; k += form.block_inputs()) {
+    unsigned int whole_zeros = 0;
+    for (std::int64_t s = 0; s < form.spans; ++s) {
+      const std::int64_t of = (k + s * form.span) / span;
+      const std::uint16_t scale = float_to_f16(scale_at(of) / factor);
+      std::memcpy(out + 2 * s, &scale, sizeof(scale));
+      if (form.whole_zeros) {
+        whole_zeros |= static_cast<unsigned int>(zero_at(of)) << (4 * s);
+      } else {
+        QUIRE_RETURN_IF_ERROR(write_hqq_zero(zero_at(of), row, out + 2));
+      }
+    }
+    if (form.whole_zeros) out[2 * form.spans] = static_cast<std::uint8_t>(whole_zeros);
+    out += form.header_bytes();
+    for (std::int64_t i = 0; i < form.block_inputs(); i += kGroupSize, out += form.group_bytes()) {
       int codes[kGroupSize];
       read_codes(k + i, codes);
       write_hqq_codes(codes, form.bits, out);

@@ -46,7 +46,9 @@ Status encode_hqq_row(const HqqTensor& tensor, const HqqForm& form, std::int64_t
 
 }  // namespace
 
-Encoding rows_encoding(const HqqTensor& tensor) { return hqq_encoding(tensor.bits, tensor.span); }
+Encoding rows_encoding(const HqqTensor& tensor) {
+  return hqq_encoding(tensor.bits, tensor.span, tensor.cols);
+}
 
 Status encode_rows(const HqqTensor& tensor, std::int64_t first, std::int64_t count,
                    std::uint8_t* out) {

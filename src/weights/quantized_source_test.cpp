@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <span>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "quant/grouped_tensor.h"
 #include "tensor/float_convert.h"
 #include "tensor/thread_pool.h"
 #include "weights/decoded_values.h"
@@ -115,28 +118,66 @@ void expect_refused(FakeSource source, const QuantizationConfig& config,
 }
 
 TEST(QuantizedSource, GptqDecodesExactlyInEveryWidthAndSpan) {
+  const std::pair<std::int64_t, std::int64_t> shapes[] = {
+      {384, 32}, {384, 64}, {384, 96}, {384, 128}, {384, 384}, {512, 256}, {512, 512}, {320, 64}};
   for (const int bits : {2, 3, 4, 8}) {
-    for (const std::int64_t span : {32, 64, 96, 128, 384}) {
+    for (const auto& [cols, span] : shapes) {
       for (const bool v1 : {true, false}) {
-        Matrix m(64, 384, span, bits);
+        Matrix m(64, cols, span, bits);
         if (!v1) {
           for (int& zero : m.zeros) --zero;  // there is room for a zero point of 0
         }
-        QuantizationConfig config = gptq_config(bits, span == 384 ? -1 : span);
+        QuantizationConfig config = gptq_config(bits, span == cols ? -1 : span);
         config.zeros_minus_one = v1;
         const auto source = open_or_die(gptq_source(m, v1), config);
         const TensorInfo* tensor = source->find("a.weight");
         ASSERT_NE(tensor, nullptr);
-        EXPECT_EQ(tensor->shape, (std::vector<std::int64_t>{64, 384}));
+        EXPECT_EQ(tensor->shape, (std::vector<std::int64_t>{64, cols}));
         EXPECT_EQ(source->tensors().size(), 2U);
         const auto got = decode(*source, "a.weight");
         for (std::size_t i = 0; i < got.size(); ++i) {
           const auto at = static_cast<std::int64_t>(i);
-          ASSERT_EQ(got[i], m.weight(at / 384, at % 384)) << bits << " bits, " << span << ", " << i;
+          ASSERT_EQ(got[i], m.weight(at / cols, at % cols))
+              << bits << " bits, " << span << " of " << cols << ", " << i;
         }
       }
     }
   }
+}
+
+TEST(QuantizedSource, GptqDecodesExactlyInActivationOrder) {
+  for (const int bits : {2, 3, 4, 8}) {
+    for (const std::int64_t span : {32, 64, 128}) {
+      const Matrix m(64, 384, span, bits, /*shuffled=*/true);
+      const auto source = open_or_die(gptq_source(m), gptq_config(bits, span));
+      const std::span<const std::int32_t> order = source->find("a.weight")->input_order;
+      ASSERT_EQ(order.size(), 384U);
+      const auto got = decode(*source, "a.weight");
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        ASSERT_EQ(got[i], m.weight(static_cast<std::int64_t>(i / 384), order[i % 384]))
+            << bits << " bits, " << span << ", " << i;
+      }
+    }
+  }
+}
+
+// Of the blocks that hold GPTQ's codes of 2 and 3 bits, those with the fewest bytes.
+TEST(QuantizedSource, NarrowGptqCodesGetTheBlocksThatFitTheirRows) {
+  const auto encoding = [](std::int64_t cols, std::int64_t span) {
+    GroupedTensor matrix;
+    matrix.cols = cols;
+    matrix.span = span;
+    matrix.codes.bits = 3;
+    return rows_encoding(matrix);
+  };
+  EXPECT_EQ(encoding(128, 32), Encoding::kGptq3Span32);
+  EXPECT_EQ(encoding(96, 32), Encoding::kHqq3Span32);
+  EXPECT_EQ(encoding(384, 64), Encoding::kGptq3Span64);
+  EXPECT_EQ(encoding(320, 64), Encoding::kHqq3Span64);
+  EXPECT_EQ(encoding(384, 128), Encoding::kGptq3Span128);
+  EXPECT_EQ(encoding(768, 768), Encoding::kGptq3Span256);
+  EXPECT_EQ(encoding(384, 384), Encoding::kGptq3Span128);
+  EXPECT_EQ(encoding(384, 96), Encoding::kGptq3Span32);
 }
 
 TEST(QuantizedSource, SaysHowEachMatrixIsWrittenAndHowLargeItIs) {

@@ -152,14 +152,10 @@ void expand_q3_k(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* 
 constexpr GroupLayout kWithMinimum = group_layout(WeightLayout::kInt8HalvesMinimum);
 constexpr std::int8_t kSameCodes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
-// Scale and minimum of a block, which all of its groups have: `offset` is subtracted from codes.
+// Scale and minimum of groups that share them.
 struct HqqNumbers {
   Numbers scale;
   Numbers minimum;
-
-  HqqNumbers(const std::uint8_t* blocks, std::int64_t stride, float offset)
-      : scale(halves_at(blocks, stride)),
-        minimum(-(scale * (halves(words(blocks, stride).bits(16, 16)) - offset))) {}
 
   void store(std::uint8_t* group) const {
     store_scale(scale, group);
@@ -167,6 +163,26 @@ struct HqqNumbers {
     minimum.store(group + kScales + 192);
   }
 };
+
+// Of HQQ's blocks: `offset` is subtracted from codes.
+HqqNumbers hqq_numbers(const std::uint8_t* blocks, std::int64_t stride, float offset) {
+  const Integers both = words(blocks, stride);
+  const Numbers scale = halves(both);
+  return {scale, -(scale * (halves(both.bits(16, 16)) - offset))};
+}
+
+// Of span `span` of GPTQ's blocks, which have kSpans.
+template <int kSpans>
+HqqNumbers gptq_numbers(const std::uint8_t* blocks, std::int64_t stride, int span) {
+  const Integers first = words(blocks, stride);
+  if constexpr (kSpans == 1) {
+    const Numbers scale = halves(first);
+    return {scale, -(scale * first.bits(16, 4))};
+  } else {
+    const Numbers scale = halves(first.bits(16 * span, 16));
+    return {scale, -(scale * words(blocks + 4, stride).bits(4 * span, 4))};
+  }
+}
 
 // Four codes of `kBits` bits each, in the low bits of each output's word, as bytes.
 template <int kBits>
@@ -181,30 +197,53 @@ __m256i spread_codes(__m256i bits) {
   return bytes;
 }
 
-// Codes of 2 and 3 bits, one after the other: a quad is 8 or 12 bits of its output's words.
+// A group's codes of 2 and 3 bits, one after the other: a quad is 8 or 12 bits of its output's
+// words.
+template <int kBits>
+void expand_bits(const std::uint8_t* codes, std::int64_t stride, std::uint8_t* lines) {
+  const Integers word[3] = {words(codes, stride), words(codes + 4, stride),
+                            words(codes + 4 * (kBits - 1), stride)};
+  QUIRE_UNROLL
+  for (int quad = 0; quad < 8; ++quad) {
+    const int from = quad * 4 * kBits;
+    const int shift = from % 32;
+    QUIRE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      __m256i bits = _mm256_srli_epi32(word[from / 32].eight[half], shift);
+      if (shift + 4 * kBits > 32) {
+        bits =
+            _mm256_or_si256(bits, _mm256_slli_epi32(word[from / 32 + 1].eight[half], 32 - shift));
+      }
+      store_line(lines + quad * kLine + half * 32, spread_codes<kBits>(bits));
+    }
+  }
+}
+
 template <int kBits, int kSpan>
 void expand_hqq_bits(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
   constexpr std::int64_t kBytes = 4 + kSpan / 8 * kBits;
   for (std::int64_t k = 0; k < inputs; k += kSpan) {
-    const HqqNumbers numbers(blocks, kBytes, 0.0F);
+    const HqqNumbers numbers = hqq_numbers(blocks, kBytes, 0.0F);
     for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
       numbers.store(panel);
-      const std::uint8_t* const codes = blocks + 4 + g * 4 * kBits;
-      const Integers word[3] = {words(codes, kBytes), words(codes + 4, kBytes),
-                                words(codes + 4 * (kBits - 1), kBytes)};
-      QUIRE_UNROLL
-      for (int quad = 0; quad < 8; ++quad) {
-        const int from = quad * 4 * kBits;
-        const int shift = from % 32;
-        QUIRE_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          __m256i bits = _mm256_srli_epi32(word[from / 32].eight[half], shift);
-          if (shift + 4 * kBits > 32) {
-            bits = _mm256_or_si256(bits,
-                                   _mm256_slli_epi32(word[from / 32 + 1].eight[half], 32 - shift));
-          }
-          store_line(panel + quad * kLine + half * 32, spread_codes<kBits>(bits));
-        }
+      expand_bits<kBits>(blocks + 4 + g * 4 * kBits, kBytes, panel);
+    }
+    blocks += kOutputs * kBytes;
+  }
+}
+
+template <int kBits, int kSpan, int kSpans>
+void expand_gptq(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
+  constexpr std::int64_t kHeader = 2 * kSpans + 1;
+  constexpr std::int64_t kBytes = kHeader + kSpans * kSpan / 8 * kBits;
+  for (std::int64_t k = 0; k < inputs; k += kSpans * kSpan) {
+    const std::uint8_t* codes = blocks + kHeader;
+    for (int span = 0; span < kSpans; ++span) {
+      const HqqNumbers numbers = gptq_numbers<kSpans>(blocks, kBytes, span);
+      for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
+        numbers.store(panel);
+        expand_bits<kBits>(codes, kBytes, panel);
+        codes += 4 * kBits;
       }
     }
     blocks += kOutputs * kBytes;
@@ -215,7 +254,7 @@ template <int kSpan>
 void expand_hqq4(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* panel) {
   constexpr std::int64_t kBytes = 4 + kSpan / 2;
   for (std::int64_t k = 0; k < inputs; k += kSpan) {
-    const HqqNumbers numbers(blocks, kBytes, 0.0F);
+    const HqqNumbers numbers = hqq_numbers(blocks, kBytes, 0.0F);
     for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
       numbers.store(panel);
       expand_nibbles<false>(blocks + 4 + 16 * g, kBytes, kSameCodes, panel);
@@ -229,7 +268,7 @@ void expand_hqq8(const std::uint8_t* blocks, std::int64_t inputs, std::uint8_t* 
   constexpr std::int64_t kBytes = 4 + kSpan;
   const __m256i sign = _mm256_set1_epi8(static_cast<char>(0x80));
   for (std::int64_t k = 0; k < inputs; k += kSpan) {
-    const HqqNumbers numbers(blocks, kBytes, 128.0F);
+    const HqqNumbers numbers = hqq_numbers(blocks, kBytes, 128.0F);
     for (int g = 0; g < kSpan / 32; ++g, panel += kWithMinimum.block_bytes()) {
       numbers.store(panel);
       for (int part = 0; part < 4; ++part) {  // outputs from 8 (part % 2) on, codes from 16 on
@@ -270,6 +309,14 @@ void set_avx2_expanders(MatmulKernels& kernels) {
   set(WeightLayout::kBlocksHqq4Span128, expand_hqq4<128>);
   set(WeightLayout::kBlocksHqq8Span32, expand_hqq8<32>);
   set(WeightLayout::kBlocksHqq8Span64, expand_hqq8<64>);
+  set(WeightLayout::kBlocksGptq2Span32, expand_gptq<2, 32, 2>);
+  set(WeightLayout::kBlocksGptq2Span64, expand_gptq<2, 64, 2>);
+  set(WeightLayout::kBlocksGptq2Span128, expand_gptq<2, 128, 1>);
+  set(WeightLayout::kBlocksGptq2Span256, expand_gptq<2, 256, 1>);
+  set(WeightLayout::kBlocksGptq3Span32, expand_gptq<3, 32, 2>);
+  set(WeightLayout::kBlocksGptq3Span64, expand_gptq<3, 64, 2>);
+  set(WeightLayout::kBlocksGptq3Span128, expand_gptq<3, 128, 1>);
+  set(WeightLayout::kBlocksGptq3Span256, expand_gptq<3, 256, 1>);
 }
 
 }  // namespace quire

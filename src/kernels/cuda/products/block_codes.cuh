@@ -178,7 +178,8 @@ struct BlockCodes<WeightLayout::kBlocksMXFP4> {
     std::uint32_t exponent;
   };
   // `places`: of the block's address, modulo 4. Lanes know theirs before they know the address.
-  __device__ static Words load_at(const std::uint8_t* block, std::uint32_t places, int t) {
+  __device__ static Words load_at(const std::uint8_t* block, std::uint32_t places, int /*group*/,
+                                  int t) {
     return {{load_word_at(block + 1 + 4 * t, (places + 1) % 4)}, block[0]};
   }
   __device__ static BlockQuads expand(const Words& words, int /*t*/) {

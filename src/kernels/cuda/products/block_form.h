@@ -74,6 +74,22 @@ struct BlockShape {
       return {1, 36};
     case WeightLayout::kBlocksHqq8Span64:
       return {2, 68};
+    case WeightLayout::kBlocksGptq2Span32:
+      return {2, 21};
+    case WeightLayout::kBlocksGptq2Span64:
+      return {4, 37};
+    case WeightLayout::kBlocksGptq2Span128:
+      return {4, 35};
+    case WeightLayout::kBlocksGptq2Span256:
+      return {8, 67};
+    case WeightLayout::kBlocksGptq3Span32:
+      return {2, 29};
+    case WeightLayout::kBlocksGptq3Span64:
+      return {4, 53};
+    case WeightLayout::kBlocksGptq3Span128:
+      return {4, 51};
+    case WeightLayout::kBlocksGptq3Span256:
+      return {8, 99};
     default:
       return {};
   }
@@ -84,6 +100,7 @@ struct BlockShape {
   return kPanelOutputs * block_shape(layout).bytes;
 }
 
+// HQQ's and GPTQ's.
 [[gnu::always_inline]] constexpr bool is_hqq_blocks(WeightLayout layout) {
   return layout >= WeightLayout::kBlocksHqq2Span32;
 }

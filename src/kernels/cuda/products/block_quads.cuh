@@ -19,7 +19,7 @@ __device__ typename BlockCodes<kLayout>::Words load_block_words(const std::uint8
                                                                 int places, int group, int quad) {
   using Codes = BlockCodes<kLayout>;
   if constexpr (block_shape(kLayout).bytes % 2 != 0) {
-    return Codes::load_at(block, static_cast<std::uint32_t>(places), quad % 4);
+    return Codes::load_at(block, static_cast<std::uint32_t>(places), group, quad % 4);
   } else if (places == 0) {
     return Codes::template load<4>(block, group, quad % 4);
   } else {

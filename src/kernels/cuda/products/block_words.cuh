@@ -33,6 +33,11 @@ __device__ inline float half_number_at(const std::uint8_t* from) {
   return __half2float(*reinterpret_cast<const __half*>(from));
 }
 
+// Of half precision, the lower byte first.
+__device__ inline float half_number_of(std::uint32_t lower, std::uint32_t upper) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(lower | upper << 8)));
+}
+
 // Four bytes at an address that is a multiple of four (kAlignment: 4), or two beside one (2).
 template <int kAlignment>
 __device__ std::uint32_t load_word(const std::uint8_t* from) {

@@ -148,7 +148,7 @@ TEST_F(CudaExperts, TakeCompactBlocks) {
        {Encoding::kMXFP4, Encoding::kQ2_K, Encoding::kQ3_K, Encoding::kQ8_K, Encoding::kIQ4_NL,
         Encoding::kIQ4_XS, Encoding::kNVFP4, Encoding::kNVFP4Scaled, Encoding::kIQ2_XXS,
         Encoding::kIQ2_XS, Encoding::kIQ3_S, Encoding::kIQ1_M, Encoding::kTQ1_0,
-        Encoding::kHqq2Span64, Encoding::kHqq4Span64}) {
+        Encoding::kHqq2Span64, Encoding::kHqq4Span64, Encoding::kGptq3Span32}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     check(all_of(encoding), 64);
   }

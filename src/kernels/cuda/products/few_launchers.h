@@ -17,5 +17,6 @@ FewLauncher few_codebook_launcher(WeightLayout layout);
 FewLauncher few_block_launcher(WeightLayout layout);
 FewLauncher few_grid_launcher(WeightLayout layout);
 FewLauncher few_hqq_launcher(WeightLayout layout);
+FewLauncher few_gptq_launcher(WeightLayout layout);
 
 }  // namespace quire::cuda

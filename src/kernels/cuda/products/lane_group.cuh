@@ -1,5 +1,6 @@
 // A group of 32 inputs of a panel of any layout, as a lane multiplies it (panel_fragments.cuh,
-// block_codes.cuh). Who compiles kernels of grid encodings or of HQQ includes their decoders, too.
+// block_codes.cuh). Who compiles kernels of grid encodings, of HQQ or of GPTQ includes their
+// decoders, too.
 #pragma once
 
 #include <cstdint>
@@ -43,8 +44,9 @@ struct BlockWords {
     const std::uint8_t* const second = first.block + kBytes;
     if constexpr (kBytes % 2 != 0) {
       const auto places = static_cast<std::uint32_t>(lane / 4 * 2 * kBytes % 4);
-      of_rows[0] = BlockCodes<kLayout>::load_at(first.block, places, lane % 4);
-      of_rows[1] = BlockCodes<kLayout>::load_at(second, (places + kBytes) % 4, lane % 4);
+      of_rows[0] = BlockCodes<kLayout>::load_at(first.block, places, first.group, lane % 4);
+      of_rows[1] =
+          BlockCodes<kLayout>::load_at(second, (places + kBytes) % 4, first.group, lane % 4);
     } else {
       constexpr int kSecond = kBytes % 4 == 0 ? 4 : 2;
       of_rows[0] = BlockCodes<kLayout>::template load<4>(first.block, first.group, lane % 4);

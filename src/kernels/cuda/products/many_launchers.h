@@ -49,5 +49,6 @@ ManyLauncher many_fp4_launcher(WeightLayout layout);
 ManyLauncher many_block_launcher(WeightLayout layout);
 ManyLauncher many_grid_launcher(WeightLayout layout);
 ManyLauncher many_hqq_launcher(WeightLayout layout);
+ManyLauncher many_gptq_launcher(WeightLayout layout);
 
 }  // namespace quire::cuda

@@ -11,11 +11,12 @@ namespace quire::cuda {
 namespace {
 
 FewLauncher launcher_of(WeightLayout layout) {
-  for (const auto find : {few_dense_launcher, few_group_launcher, few_zero_launcher,
-                          few_codebook_launcher, few_block_launcher, few_grid_launcher}) {
+  for (const auto find :
+       {few_dense_launcher, few_group_launcher, few_zero_launcher, few_codebook_launcher,
+        few_block_launcher, few_grid_launcher, few_hqq_launcher}) {
     if (const FewLauncher launcher = find(layout); launcher != nullptr) return launcher;
   }
-  return few_hqq_launcher(layout);
+  return few_gptq_launcher(layout);
 }
 
 constexpr std::uint64_t kAlignment = 256;

@@ -17,7 +17,8 @@ void launch_many_rows(const Launch& launch, ManyCall call) {
   for (const auto& launcher_of :
        {many_bf16_launcher, many_f16_launcher, many_row_launcher, many_group_launcher,
         many_super_launcher, many_span_launcher, many_zero_launcher, many_nf4_launcher,
-        many_fp4_launcher, many_block_launcher, many_grid_launcher, many_hqq_launcher}) {
+        many_fp4_launcher, many_block_launcher, many_grid_launcher, many_hqq_launcher,
+        many_gptq_launcher}) {
     const ManyLauncher launcher = launcher_of(call.part.weight->layout());
     if (launcher == nullptr) continue;
     launcher(launch, call);

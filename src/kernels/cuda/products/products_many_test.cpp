@@ -138,7 +138,7 @@ TEST_F(CudaProductsMany, GiveWhatTheCpuGives) {
   for (const Encoding encoding :
        {Encoding::kBF16, Encoding::kF16, Encoding::kQ8_0, Encoding::kQ4_K, Encoding::kQ6_K,
         Encoding::kF8Row, Encoding::kUint4Zero64, Encoding::kMXFP4, Encoding::kQ2_K,
-        Encoding::kQ3_K, Encoding::kIQ2_S, Encoding::kHqq4Span64}) {
+        Encoding::kQ3_K, Encoding::kIQ2_S, Encoding::kHqq4Span64, Encoding::kGptq2Span64}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     const TestMatrix matrix(encoding, shape.outputs, shape.inputs, 9);
     expect_alike(

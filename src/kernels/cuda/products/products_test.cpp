@@ -129,10 +129,10 @@ TEST(CudaBlockForm, HasTheSizesOfTheFile) {
 
 TEST_F(CudaProducts, TakeCompactBlocksThatEndInTheMiddleOfASpan) {
   const std::pair<Encoding, std::int64_t> cases[] = {
-      {Encoding::kMXFP4, 32},       {Encoding::kMXFP4, 352},       {Encoding::kNVFP4, 448},
-      {Encoding::kNVFP4Scaled, 64}, {Encoding::kIQ4_NL, 352},      {Encoding::kHqq2Span32, 352},
-      {Encoding::kHqq3Span64, 448}, {Encoding::kHqq3Span128, 640}, {Encoding::kHqq2Span128, 384},
-      {Encoding::kHqq4Span128, 640}};
+      {Encoding::kMXFP4, 32},        {Encoding::kMXFP4, 352},       {Encoding::kNVFP4, 448},
+      {Encoding::kNVFP4Scaled, 64},  {Encoding::kIQ4_NL, 352},      {Encoding::kHqq2Span32, 352},
+      {Encoding::kHqq3Span64, 448},  {Encoding::kHqq3Span128, 640}, {Encoding::kHqq2Span128, 384},
+      {Encoding::kHqq4Span128, 640}, {Encoding::kGptq2Span32, 320}, {Encoding::kGptq3Span128, 640}};
   for (const auto& [encoding, inputs] : cases) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     const TestMatrix matrix(encoding, 37, inputs, 12);
@@ -164,7 +164,8 @@ TEST_F(CudaProducts, RowHasItsBitsBesideAnyOthers) {
   for (const Encoding encoding :
        {Encoding::kBF16, Encoding::kQ4_0, Encoding::kQ4_K, Encoding::kQ6_K, Encoding::kF8Row,
         Encoding::kNF4Span64, Encoding::kMXFP4, Encoding::kQ2_K, Encoding::kQ3_K, Encoding::kIQ4_XS,
-        Encoding::kNVFP4Scaled, Encoding::kIQ2_XS, Encoding::kIQ1_M, Encoding::kHqq3Span64}) {
+        Encoding::kNVFP4Scaled, Encoding::kIQ2_XS, Encoding::kIQ1_M, Encoding::kHqq3Span64,
+        Encoding::kGptq2Span128}) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     const TestMatrix matrix(encoding, 40, inputs, 8);
     const Floats all = multiply(gpu, {&matrix, 1}, kRows, x, bias);
