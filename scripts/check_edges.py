@@ -99,7 +99,7 @@ def declared_deps(cmake_text):
         words = call.split()
         if "DEPS" in words:
             for word in words[words.index("DEPS") + 1:]:
-                if word in ("EXTERNAL", "WITHOUT", "TESTS_COMPUTE", "TEST_PARTS"):
+                if word.isupper():  # the next keyword
                     break
                 deps.add(word)
     for call in re.findall(r"\btarget_link_libraries\s*\(([^)]*)\)", text):

@@ -14,8 +14,6 @@ namespace {
 
 float half_at(const std::uint8_t* from) { return f16_to_float(load_half_bits(from)); }
 
-bool is_finite_half(const std::uint8_t* from) { return (load_half_bits(from) & 0x7C00) != 0x7C00; }
-
 void set_scale(CompactGroup& group, float scale) {
   group.scales[0] = group.scales[1] = scale;
   group.minima[0] = group.minima[1] = 0.0F;

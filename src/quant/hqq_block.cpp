@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "quant/super_block.h"
 #include "tensor/float_convert.h"
@@ -36,18 +37,18 @@ HqqForm hqq_form(Encoding encoding) {
 }
 
 Encoding hqq_encoding(int bits, std::int64_t span, std::int64_t cols, bool whole_zeros) {
-  int best = -1;
-  const auto row_bytes = [&](int i) {
-    return cols / kHqqForms[i].block_inputs() * kHqqForms[i].block_bytes();
-  };
-  for (int i = 0; i < static_cast<int>(std::size(kHqqForms)); ++i) {
-    const HqqForm& form = kHqqForms[i];
-    const bool holds_zeros = whole_zeros || !form.whole_zeros;
-    const bool fits = span % form.span == 0 && cols % form.block_inputs() == 0;
-    if (form.bits < bits || !holds_zeros || !fits) continue;
-    if (best < 0 || row_bytes(i) < row_bytes(best)) best = i;
+  Encoding best = Encoding::kHqq2Span32;
+  std::optional<std::uint64_t> best_bytes;
+  for (Encoding encoding = Encoding::kHqq2Span32; is_hqq(encoding);
+       encoding = static_cast<Encoding>(static_cast<int>(encoding) + 1)) {
+    const HqqForm form = hqq_form(encoding);
+    if (form.bits < bits || span % form.span != 0 || (form.whole_zeros && !whole_zeros)) continue;
+    const std::optional<std::uint64_t> bytes = encoded_row_bytes(encoding, cols);
+    if (!bytes || (best_bytes && *best_bytes <= *bytes)) continue;
+    best = encoding;
+    best_bytes = bytes;
   }
-  return static_cast<Encoding>(static_cast<int>(Encoding::kHqq2Span32) + best);
+  return best;
 }
 
 void write_hqq_codes(const int* codes, int bits, std::uint8_t* out) {
@@ -91,7 +92,7 @@ bool is_finite_hqq_block(Encoding encoding, const std::uint8_t* block) {
   const HqqForm form = hqq_form(encoding);
   const std::int64_t halves = form.spans + (form.whole_zeros ? 0 : 1);
   for (std::int64_t i = 0; i < halves; ++i) {
-    if ((load_half_bits(block + 2 * i) & 0x7C00) == 0x7C00) return false;
+    if (!is_finite_half(block + 2 * i)) return false;
   }
   return true;
 }

@@ -35,9 +35,6 @@ struct HqqForm {
   constexpr std::int64_t group_bytes() const { return kGroupSize / 8 * bits; }
   // Scales and zero points.
   constexpr std::int64_t header_bytes() const { return 2 * spans + (whole_zeros ? 1 : 2); }
-  constexpr std::int64_t block_bytes() const {
-    return header_bytes() + block_inputs() / kGroupSize * group_bytes();
-  }
 };
 
 // `encoding` is one of them.

@@ -27,6 +27,10 @@ inline std::uint16_t load_half_bits(const std::uint8_t* from) {
   return bits;
 }
 
+inline bool is_finite_half(const std::uint8_t* from) {
+  return (load_half_bits(from) & 0x7C00) != 0x7C00;
+}
+
 // Eighth `g` of a block of Q4_K, Q5_K or Q6_K.
 template <Encoding kEncoding>
 inline SuperGroup find_super_group(const std::uint8_t* block, int g) {
