@@ -175,9 +175,9 @@ class Simulate(unittest.TestCase):
         self.assertGreater(report["runs"][0]["num_requests"], 50)
 
     def record(self, log):
-        """What a server with room for four sequences, whose steps take 4 ms, does with 16 requests at once."""
+        """What a server with room for four sequences, whose steps take 20 ms, does with 16 requests at once."""
         with Server("--event-log", log, "--max-num-seqs", 4, "--served-model-name", "tiny", "--max-model-len", 256,
-                    model=TINY / "hf", simulate=4) as server:
+                    model=TINY / "hf", simulate=20) as server:
             def one(number):
                 fields = {"model": "tiny", "prompt": f"{number} " + "The quick brown fox " * 4, "max_tokens": 24,
                           "ignore_eos": True}
@@ -233,10 +233,10 @@ class Simulate(unittest.TestCase):
         log, costs = self.folder / "events", self.folder / "costs.json"
         ngram = '{"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_min": 1}'
         with Server("--event-log", log, "--max-num-seqs", 1, "--served-model-name", "tiny", "--speculative-config", ngram,
-                    model=TINY / "hf", simulate=None) as server:
-            for seed in (3, 4):  # outputs of two tokens by chance, so that some guesses are right
+                    model=TINY / "hf", simulate=20) as server:
+            for seed in (3, 4):  # outputs of few tokens by chance, so that some guesses are right
                 fields = {"model": "tiny", "prompt": "the cat sat on", "speculation": 4, "seed": seed, "max_tokens": 90,
-                          "ignore_eos": True, "allowed_token_ids": [70, 71]}
+                          "structured_outputs": {"regex": "[ab]{2000}"}}
                 self.assertEqual(server.post("/v1/completions", fields).status, 200)
         costs.write_text(json.dumps({"tokens": [[1, 1_000_000], [2, 1_001_000]], "row_ns": 0, "row_1024_keys_ns": 0,
                                      "prompt_1024_keys_ns": 0}))
