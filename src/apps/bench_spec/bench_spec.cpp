@@ -13,6 +13,7 @@
 #include "apps/engine_flags.h"
 #include "apps/flag_values.h"
 #include "apps/help.h"
+#include "apps/progress.h"
 
 namespace quire {
 namespace {
@@ -106,12 +107,22 @@ Status run_spec(SpecFlags flags) {
       const auto engine,
       start_engine(flags.engine, [&clock](const StepRecord& step) { clock.stepped(step); }));
   std::vector<std::vector<SpecOutcome>> all;
+  ProgressBar bar("decoding", "turns");
+  const auto num_turns = static_cast<double>(flags.load.num_turns_of_all(settings.size())) *
+                         static_cast<double>(spec_texts().size());
+  double num_done = 0;
   for (const SpecText& text : spec_texts()) {
     QUIRE_ASSIGN_OR_RETURN(const auto prompt, prompt_of(*engine, text));
-    QUIRE_ASSIGN_OR_RETURN(auto outcomes,
-                           measure_speculation(*engine, prompt, flags.load, settings, interrupt));
-    all.push_back(std::move(outcomes));
+    const auto turned = [&](SpecSetting setting) {
+      bar.update(++num_done, num_turns,
+                 fmt::format("{}, drafts: {}", text.name, spec_setting_name(setting)));
+    };
+    auto outcomes = measure_speculation(*engine, prompt, flags.load, settings, interrupt, turned);
+    if (!outcomes.ok()) bar.clear();
+    QUIRE_RETURN_IF_ERROR(outcomes.status());
+    all.push_back(*std::move(outcomes));
   }
+  bar.clear();
   std::optional<double> cost;  // among several outputs a row costs something else
   if (flags.load.concurrency == 1) cost = clock.cost_of_row();
   if (flags.json) {

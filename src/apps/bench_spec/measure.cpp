@@ -20,6 +20,12 @@ double median(std::vector<double> values) { return statistics(std::move(values))
 // fewer decode at once, and which these are is another question than what a step costs.
 constexpr std::int64_t kOutputsOfAPlace = 3;
 
+// Where in each round the turns without guesses are, which all are compared with: one before the
+// first setting and one after it.
+constexpr std::size_t kFirstOff = 0;
+constexpr std::size_t kSecondOff = 2;
+constexpr std::size_t kPlainTurns = 2;
+
 struct SpecOutput {
   std::vector<TokenId> token_ids;
   std::vector<Instant> arrivals;  // of each token
@@ -128,6 +134,10 @@ std::int64_t SpecLoad::num_outputs() const {
   return concurrency == 1 ? 1 : concurrency * kOutputsOfAPlace;
 }
 
+std::int64_t SpecLoad::num_turns_of_all(std::size_t num_settings) const {
+  return num_turns * static_cast<std::int64_t>(num_settings + kPlainTurns);
+}
+
 std::string spec_setting_name(SpecSetting setting) {
   if (!setting) return "auto";
   return *setting == 0 ? "off" : fmt::format("{}", *setting);
@@ -163,18 +173,15 @@ std::optional<double> RowClock::cost_of_row() const {
   return median(std::move(costs));
 }
 
-Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
-                                                     std::span<const TokenId> prompt,
-                                                     const SpecLoad& load,
-                                                     std::span<const SpecSetting> settings,
-                                                     const InterruptWatcher& interrupt) {
-  // All are compared with two turns without guesses, one before the first setting and one after it.
+Result<std::vector<SpecOutcome>> measure_speculation(
+    Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
+    std::span<const SpecSetting> settings, const InterruptWatcher& interrupt,
+    const std::function<void(SpecSetting)>& turned) {
   // Each round begins with another turn: what one leaves behind for the next falls on all alike.
-  constexpr std::size_t kFirstOff = 0;
-  constexpr std::size_t kSecondOff = 2;
   std::vector<SpecSetting> all(settings.begin(), settings.end());
-  all.insert(all.begin(), 0);
-  all.insert(all.begin() + kSecondOff, 0);
+  for (const std::size_t at : {kFirstOff, kSecondOff}) {
+    all.insert(all.begin() + static_cast<std::ptrdiff_t>(at), 0);
+  }
   std::vector<SpecOutcome> outcomes(all.size());
   std::vector<std::vector<double>> rates(all.size());
   std::vector<std::vector<double>> ratios(all.size());
@@ -193,6 +200,7 @@ Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
       const EngineStats after = engine.observe();
       add_counts(before, after, outcomes[i]);
       add_times(before.speculation, after.speculation, times[i]);
+      turned(all[i]);
     }
     const double plain = (turns[kFirstOff].tokens_per_s + turns[kSecondOff].tokens_per_s) / 2;
     for (std::size_t i = 0; i < all.size(); ++i) {

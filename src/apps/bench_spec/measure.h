@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -27,6 +28,8 @@ struct SpecLoad {
   std::int64_t concurrency = 1;   // outputs at once
 
   std::int64_t num_outputs() const;  // in all
+  // Turns that measure_speculation() takes for so many settings.
+  std::int64_t num_turns_of_all(std::size_t num_settings) const;
 };
 
 struct SpecOutcome {
@@ -77,11 +80,11 @@ class RowClock {
 
 // Decodes `prompt` without guesses and in each setting, of which there is at least one: one output
 // greedily; several at once with temperature 0.7 and a seed each, so that they differ, and the next
-// one where one has ended. The outcome without guesses comes first. kCancelled at an interrupt.
-Result<std::vector<SpecOutcome>> measure_speculation(Engine& engine,
-                                                     std::span<const TokenId> prompt,
-                                                     const SpecLoad& load,
-                                                     std::span<const SpecSetting> settings,
-                                                     const InterruptWatcher& interrupt);
+// one where one has ended. The outcome without guesses comes first. `turned` is called after each
+// turn with its setting. kCancelled at an interrupt.
+Result<std::vector<SpecOutcome>> measure_speculation(
+    Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
+    std::span<const SpecSetting> settings, const InterruptWatcher& interrupt,
+    const std::function<void(SpecSetting)>& turned);
 
 }  // namespace quire
