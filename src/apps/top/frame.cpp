@@ -93,6 +93,17 @@ std::string slot_strip(const LiveEvent& event, int width, const FrameStyle& styl
   return strip;
 }
 
+std::string speculation_line(const LiveSpeculation& speculation) {
+  std::string line = fmt::format("guesses by {}   accepted {} of {}", speculation.method,
+                                 speculation.accepted_tokens, speculation.draft_tokens);
+  if (speculation.draft_tokens > 0) {
+    line += fmt::format(" ({:.0f}%)", 100.0 * static_cast<double>(speculation.accepted_tokens) /
+                                          static_cast<double>(speculation.draft_tokens));
+  }
+  if (speculation.speedup) line += fmt::format("   speed-up {:.2f}", *speculation.speedup);
+  return line;
+}
+
 // Columns of a request's name: what the numbers (47) and a cause of waiting (21) leave.
 int name_width_of(int width) { return std::clamp(width - 47 - 21, 12, 40); }
 
@@ -138,6 +149,7 @@ std::vector<std::string> frame_of(const LiveEvent& event, const FrameStyle& styl
                   milliseconds(event.first_token.p50_ms), milliseconds(event.first_token.p99_ms),
                   milliseconds(event.inter_token.p50_ms), milliseconds(event.inter_token.p99_ms)),
       width));
+  if (event.speculation) lines.push_back(cut(speculation_line(*event.speculation), width));
   const std::string blocks =
       fmt::format("  {} of {} blocks held, {} shared, {} cached", event.blocks_used,
                   event.blocks_total, event.blocks_shared, event.blocks_cached);

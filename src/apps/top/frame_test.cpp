@@ -1,5 +1,6 @@
 #include "apps/top/frame.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,8 +69,27 @@ TEST(TopFrame, ShowsWhatRunsWhatWaitsAndHowFast) {
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
 }
 
+std::string with_speculation(std::string_view speculation) {
+  std::string text(kEvent);
+  return text.insert(text.find(R"("totals")"), fmt::format(R"("speculation": {}, )", speculation));
+}
+
+TEST(TopFrame, TellsWhatGuessesGive) {
+  const auto shown = [](std::string_view speculation) {
+    return joined(frame_of(event_of(with_speculation(speculation)), {.width = 100}));
+  };
+  EXPECT_THAT(shown(R"({"method": "ngram", "draft_tokens": 40, "accepted_tokens": 29,
+                        "speedup": 1.416})"),
+              HasSubstr("guesses by ngram   accepted 29 of 40 (72%)   speed-up 1.42\n"));
+  EXPECT_THAT(shown(R"({"method": "suffix", "draft_tokens": 0, "accepted_tokens": 0})"),
+              HasSubstr("guesses by suffix   accepted 0 of 0\n"));
+  EXPECT_THAT(joined(frame_of(event_of(kEvent), {})), Not(HasSubstr("guesses")));
+}
+
 TEST(TopFrame, FitsItsTerminal) {
-  const LiveEvent event = event_of(kEvent);
+  const LiveEvent event = event_of(with_speculation(
+      R"({"method": "draft_model", "draft_tokens": 123456789, "accepted_tokens": 123456789,
+          "speedup": 1.4})"));
   for (const int width : {40, 60, 80, 200}) {
     for (const std::string& line : frame_of(event, {.width = width, .height = 0})) {
       EXPECT_LE(line.size(), static_cast<std::size_t>(width)) << line;
@@ -104,6 +124,7 @@ TEST(LiveEvent, SaysWhatIsNotAsExpected) {
   EXPECT_THAT(error("[]"), HasSubstr("no object"));
   EXPECT_THAT(error("{}"), HasSubstr("state"));
   EXPECT_THAT(error(without(std::string(kEvent), R"("preemptions": 6)")), HasSubstr("preemptions"));
+  EXPECT_THAT(error(with_speculation(R"({"method": "ngram"})")), HasSubstr("draft_tokens"));
   EXPECT_THAT(error(R"({"error": {"message": "the engine has ended"}})"),
               HasSubstr("the engine has ended"));
 }

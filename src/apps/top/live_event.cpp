@@ -67,6 +67,19 @@ Status read_rates(const JsonReader& state, LiveEvent& event) {
   return {};
 }
 
+Status read_speculation(const JsonReader& state, LiveEvent& event) {
+  if (!state.contains("speculation")) return {};
+  QUIRE_ASSIGN_OR_RETURN(const JsonReader fields, state.get_object("speculation"));
+  LiveSpeculation speculation;
+  QUIRE_ASSIGN_OR_RETURN(speculation.method, fields.get_string("method"));
+  QUIRE_ASSIGN_OR_RETURN(speculation.draft_tokens, fields.get_int("draft_tokens"));
+  QUIRE_ASSIGN_OR_RETURN(speculation.accepted_tokens, fields.get_int("accepted_tokens"));
+  QUIRE_ASSIGN_OR_RETURN(speculation.speedup, fields.find_double("speedup"));
+  speculation.method = printable(speculation.method);
+  event.speculation = std::move(speculation);
+  return {};
+}
+
 Result<LiveRank> read_rank(const JsonReader& latency, std::string_view key) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader values, latency.get_object(key));
   LiveRank rank;
@@ -124,6 +137,7 @@ Result<LiveEvent> parse_live_event(std::string_view text) {
   QUIRE_ASSIGN_OR_RETURN(const JsonReader totals, state.get_object("totals"));
   QUIRE_ASSIGN_OR_RETURN(event.preemptions, totals.get_int("preemptions"));
   QUIRE_RETURN_IF_ERROR(read_blocks(state, event));
+  QUIRE_RETURN_IF_ERROR(read_speculation(state, event));
   QUIRE_RETURN_IF_ERROR(read_rates(state, event));
   QUIRE_RETURN_IF_ERROR(read_latency(state, event));
   QUIRE_RETURN_IF_ERROR(read_last_step(fields, event.last_step));

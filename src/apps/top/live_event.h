@@ -36,6 +36,13 @@ struct LiveRow {  // of a step
   std::int64_t tokens = 0;  // 0: one of its output, -1: thrown away, else so many of its prompt
 };
 
+struct LiveSpeculation {
+  std::string method;
+  std::int64_t draft_tokens = 0;
+  std::int64_t accepted_tokens = 0;
+  std::optional<double> speedup;  // by the engine's estimate, where it has one
+};
+
 struct LiveEvent {
   std::string model;
   double time_s = 0;  // since the engine's start
@@ -49,7 +56,8 @@ struct LiveEvent {
   std::int64_t blocks_shared = 0;
   std::int64_t blocks_cached = 0;
   std::int64_t preemptions = 0;
-  bool has_rates = false;  // the first event of a stream may have none
+  std::optional<LiveSpeculation> speculation;  // where the engine guesses tokens
+  bool has_rates = false;                      // the first event of a stream may have none
   double output_tokens = 0;
   double prompt_tokens = 0;
   double requests = 0;
