@@ -175,9 +175,9 @@ class Simulate(unittest.TestCase):
         self.assertGreater(report["runs"][0]["num_requests"], 50)
 
     def record(self, log):
-        """What a server with room for four sequences, whose steps take 20 ms, does with 16 requests at once."""
+        """What a server with room for four sequences, whose steps take 40 ms, does with 16 requests at once."""
         with Server("--event-log", log, "--max-num-seqs", 4, "--served-model-name", "tiny", "--max-model-len", 256,
-                    model=TINY / "hf", simulate=20) as server:
+                    model=TINY / "hf", simulate=40) as server:
             def one(number):
                 fields = {"model": "tiny", "prompt": f"{number} " + "The quick brown fox " * 4, "max_tokens": 24,
                           "ignore_eos": True}
@@ -197,7 +197,7 @@ class Simulate(unittest.TestCase):
             self.assertEqual((each["num_requests"], each["num_rejected"]), (16, 0))
         self.assertAlmostEqual(same["output_tokens_per_s"] / recorded["output_tokens_per_s"], 1, delta=0.3)
         self.assertAlmostEqual(same["num_steps"] / recorded["num_steps"], 1, delta=0.1)
-        self.assertGreater(changed["output_tokens_per_s"], 2.5 * same["output_tokens_per_s"])
+        self.assertGreater(changed["output_tokens_per_s"], 2 * same["output_tokens_per_s"])
         self.assertLess(changed["ttft_s"]["p50"], 0.5 * same["ttft_s"]["p50"])
         for said in ("recorded", "same settings, simulated", "max-num-seqs=16 kv-tokens=4096"):
             self.assertIn(said, page.read_text())

@@ -54,6 +54,11 @@ void compare(Scorer& scorer, const json::value& prompt, std::size_t num_position
 
 }  // namespace
 
+std::size_t num_prompts_at(IsaLevel level) {
+  if (level == IsaLevel::kRef) return 2;
+  return level == available_levels().back() ? 40 : 10;
+}
+
 void check_teacher_forced(const TeacherForcedCase& test, double allowed_gap, double allowed_nll) {
   auto scorer = Scorer::open(test.model, test.level, test.mode, test.kv_dtype, test.max_tokens);
   ASSERT_TRUE(scorer.ok()) << scorer.status().to_string();

@@ -21,6 +21,10 @@ struct TeacherForcedCase {
   std::size_t num_positions = 64;
 };
 
+// How many of the 40 prompts a level reads: all at the machine's widest, which runs by default; ten
+// at those below, and two at the scalar one, which is some hundred times slower.
+std::size_t num_prompts_at(IsaLevel level);
+
 // Expects that the best token differs only where the reference's two best logits are within
 // `allowed_gap`, and that the mean negative log-likelihood is within `allowed_nll` (relative) of
 // the reference's. Prints what it found.
