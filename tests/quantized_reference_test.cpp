@@ -112,6 +112,20 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
       EXPECT_GE(ratio(rows_encoding(matrix), bytes), 0.99) << bits << " bits, groups of " << span;
     }
   }
+  for (const std::uint64_t bits : {4U, 8U}) {
+    for (const std::uint64_t span : {32U, 64U, 128U, 4096U}) {
+      // Codes and scales, as compressed-tensors writes symmetric ones.
+      const std::uint64_t bytes = kWeights * bits / 8 + kWeights / span * 2;
+      GroupedTensor matrix;
+      matrix.cols = kSize;
+      matrix.span = static_cast<std::int64_t>(span);
+      matrix.codes.bits = static_cast<int>(bits);
+      matrix.is_signed = bits == 8;
+      const double found = ratio(rows_encoding(matrix), bytes);
+      EXPECT_LE(found, 1.03) << bits << " bits, groups of " << span << ", symmetric";
+      EXPECT_GE(found, 1.0) << bits << " bits, groups of " << span << ", symmetric";
+    }
+  }
   for (std::uint64_t block = 64; block <= 4096; block *= 2) {
     // Codes and a scale for each block: a float, or a byte and a float for 256 of them.
     const auto span = static_cast<std::int64_t>(std::min<std::uint64_t>(block, 256));

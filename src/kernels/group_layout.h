@@ -28,7 +28,8 @@
 //
 // With zero points. The panel begins with float factors [16]; a block is the half-precision scales
 // [16], the zero points [16], bytes or, with codes of eight bits, halves, then the groups that
-// share them: one, two, four, or all of the panel.
+// share them: one, two, four, or all of the panel. Where an output has one zero point for all of
+// its inputs, zero points follow the factors, and blocks have none.
 //
 //   w = factor * scale * (code - zero point)
 //
@@ -72,7 +73,8 @@ struct GroupLayout {
   bool has_minimum = false;
   ScaleFactors factors = ScaleFactors::kNone;
   ScaleSpan span = ScaleSpan::kBlock;
-  int span_shift = 0;  // kZeroGroups: known when a kernel runs
+  int span_shift = 0;           // kZeroGroups: known when a kernel runs
+  bool zeros_of_panel = false;  // kZeroGroups
   bool float_codes = false;
 
   [[gnu::always_inline]] constexpr std::int64_t groups_per_block() const {
@@ -88,7 +90,8 @@ struct GroupLayout {
   }
   // What stands before the first block of a panel, and before the first group of a block.
   [[gnu::always_inline]] constexpr std::int64_t panel_header_bytes() const {
-    return span == ScaleSpan::kRow || span == ScaleSpan::kZeroGroups ? 64 : 0;
+    if (span == ScaleSpan::kZeroGroups) return 64 + (zeros_of_panel ? zero_bytes() : 0);
+    return span == ScaleSpan::kRow ? 64 : 0;
   }
   [[gnu::always_inline]] constexpr std::int64_t block_header_bytes() const {
     return scales_come_first() ? scale_bytes() : 0;
@@ -99,6 +102,10 @@ struct GroupLayout {
   }
   [[gnu::always_inline]] constexpr std::int64_t minimum_offset() const {
     return scale_offset() + (span == ScaleSpan::kHalfGroup ? 128 : 32);
+  }
+  // From the start of a panel to the zero points of a group.
+  [[gnu::always_inline]] constexpr std::int64_t zeros_offset(std::int64_t group) const {
+    return zeros_of_panel ? 64 : block_offset(group) + minimum_offset();
   }
   [[gnu::always_inline]] constexpr std::int64_t block_bytes() const {
     return groups_per_block() * group_bytes() + scale_bytes();
@@ -118,6 +125,9 @@ struct GroupLayout {
   }
 
  private:
+  [[gnu::always_inline]] constexpr std::int64_t zero_bytes() const {
+    return code_bits == 4 ? 16 : 32;
+  }
   [[gnu::always_inline]] constexpr std::int64_t block_of(std::int64_t group) const {
     return span == ScaleSpan::kZeroGroups ? group >> span_shift : group / groups_per_block();
   }
@@ -125,15 +135,23 @@ struct GroupLayout {
     if (span == ScaleSpan::kRow) return 0;
     if (span == ScaleSpan::kHalfGroup) return has_minimum ? 256 : 128;
     if (span == ScaleSpan::kPanelBlocks) return 16;
-    if (span == ScaleSpan::kZeroGroups && code_bits == 4) return 48;
+    if (span == ScaleSpan::kZeroGroups) return 32 + (zeros_of_panel ? 0 : zero_bytes());
     return has_minimum ? 64 : 32;
   }
 };
 
-// Of those with zero points.
-[[gnu::always_inline]] constexpr int zero_span_shift(WeightLayout layout) {
-  const int index = (static_cast<int>(layout) - static_cast<int>(WeightLayout::kUint4Zero32)) % 4;
-  return index == 3 ? 40 : index;
+// Layouts with zero points for codes of as many bits, from the smallest span on.
+inline constexpr int kNumZeroLayouts = 6;
+
+[[gnu::always_inline]] constexpr GroupLayout zero_group_layout(WeightLayout layout) {
+  const int place = static_cast<int>(layout) - static_cast<int>(WeightLayout::kUint4Zero32);
+  const int index = place % kNumZeroLayouts;
+  constexpr int kShifts[kNumZeroLayouts] = {0, 1, 2, 40, 0, 1};
+  return {.code_bits = place < kNumZeroLayouts ? 4 : 8,
+          .has_minimum = true,
+          .span = ScaleSpan::kZeroGroups,
+          .span_shift = kShifts[index],
+          .zeros_of_panel = index >= 4};
 }
 
 // `layout` is a quantized one; of a compact one, what its products see.
@@ -163,14 +181,15 @@ struct GroupLayout {
     case WeightLayout::kUint4Zero64:
     case WeightLayout::kUint4Zero128:
     case WeightLayout::kUint4ZeroRow:
+    case WeightLayout::kUint4Scale32:
+    case WeightLayout::kUint4Scale64:
     case WeightLayout::kInt8Zero32:
     case WeightLayout::kInt8Zero64:
     case WeightLayout::kInt8Zero128:
     case WeightLayout::kInt8ZeroRow:
-      return {.code_bits = layout < WeightLayout::kInt8Zero32 ? 4 : 8,
-              .has_minimum = true,
-              .span = ScaleSpan::kZeroGroups,
-              .span_shift = zero_span_shift(layout)};
+    case WeightLayout::kInt8Scale32:
+    case WeightLayout::kInt8Scale64:
+      return zero_group_layout(layout);
     case WeightLayout::kF8Row:
       return {.code_bits = 8, .span = ScaleSpan::kRow, .float_codes = true};
     case WeightLayout::kF8Block128:

@@ -31,21 +31,22 @@ inline constexpr Encoding kAllEncodings[] = {
     Encoding::kQ4_0,         Encoding::kQ4_1,         Encoding::kQ5_0,
     Encoding::kQ5_1,         Encoding::kQ4_K,         Encoding::kQ5_K,
     Encoding::kQ6_K,         Encoding::kUint4Zero32,  Encoding::kUint4Zero64,
-    Encoding::kUint4Zero128, Encoding::kUint4ZeroRow, Encoding::kInt8Zero32,
-    Encoding::kInt8Zero64,   Encoding::kInt8Zero128,  Encoding::kInt8ZeroRow,
-    Encoding::kInt8Row,      Encoding::kQ2_K,         Encoding::kQ3_K,
-    Encoding::kQ8_K,         Encoding::kIQ4_NL,       Encoding::kIQ4_XS,
-    Encoding::kMXFP4,        Encoding::kNVFP4,        Encoding::kIQ2_XXS,
-    Encoding::kIQ2_XS,       Encoding::kIQ2_S,        Encoding::kIQ3_XXS,
-    Encoding::kIQ3_S,        Encoding::kIQ1_S,        Encoding::kIQ1_M,
-    Encoding::kTQ1_0,        Encoding::kTQ2_0,        Encoding::kNVFP4Scaled,
-    Encoding::kHqq2Span32,   Encoding::kHqq2Span64,   Encoding::kHqq2Span128,
-    Encoding::kHqq3Span32,   Encoding::kHqq3Span64,   Encoding::kHqq3Span128,
-    Encoding::kHqq4Span32,   Encoding::kHqq4Span64,   Encoding::kHqq4Span128,
-    Encoding::kHqq8Span32,   Encoding::kHqq8Span64,   Encoding::kGptq2Span32,
-    Encoding::kGptq2Span64,  Encoding::kGptq2Span128, Encoding::kGptq2Span256,
-    Encoding::kGptq3Span32,  Encoding::kGptq3Span64,  Encoding::kGptq3Span128,
-    Encoding::kGptq3Span256};
+    Encoding::kUint4Zero128, Encoding::kUint4ZeroRow, Encoding::kUint4Scale32,
+    Encoding::kUint4Scale64, Encoding::kInt8Scale32,  Encoding::kInt8Scale64,
+    Encoding::kInt8Zero32,   Encoding::kInt8Zero64,   Encoding::kInt8Zero128,
+    Encoding::kInt8ZeroRow,  Encoding::kInt8Row,      Encoding::kQ2_K,
+    Encoding::kQ3_K,         Encoding::kQ8_K,         Encoding::kIQ4_NL,
+    Encoding::kIQ4_XS,       Encoding::kMXFP4,        Encoding::kNVFP4,
+    Encoding::kIQ2_XXS,      Encoding::kIQ2_XS,       Encoding::kIQ2_S,
+    Encoding::kIQ3_XXS,      Encoding::kIQ3_S,        Encoding::kIQ1_S,
+    Encoding::kIQ1_M,        Encoding::kTQ1_0,        Encoding::kTQ2_0,
+    Encoding::kNVFP4Scaled,  Encoding::kHqq2Span32,   Encoding::kHqq2Span64,
+    Encoding::kHqq2Span128,  Encoding::kHqq3Span32,   Encoding::kHqq3Span64,
+    Encoding::kHqq3Span128,  Encoding::kHqq4Span32,   Encoding::kHqq4Span64,
+    Encoding::kHqq4Span128,  Encoding::kHqq8Span32,   Encoding::kHqq8Span64,
+    Encoding::kGptq2Span32,  Encoding::kGptq2Span64,  Encoding::kGptq2Span128,
+    Encoding::kGptq2Span256, Encoding::kGptq3Span32,  Encoding::kGptq3Span64,
+    Encoding::kGptq3Span128, Encoding::kGptq3Span256};
 // All but those of parts of tensors.
 static_assert(std::size(kAllEncodings) == kNumEncodings - 5);
 // Those with integer codes.
@@ -295,8 +296,9 @@ struct TestMatrix {
         const std::size_t at = row + static_cast<std::size_t>(form.span_offset(g));
         put(at, float_to_f16(normal(random) / codes / factor));
         const auto zero = static_cast<int>(random() % 17);
-        if (form.code_bits == 4) data[at + 2] = static_cast<std::uint8_t>(zero);
-        if (form.code_bits == 8) put(at + 2, float_to_f16(static_cast<float>(zero * 16 - 128)));
+        const std::size_t zero_at = row + static_cast<std::size_t>(form.zero_offset(g));
+        if (form.code_bits == 4) data[zero_at] = static_cast<std::uint8_t>(zero);
+        if (form.code_bits == 8) put(zero_at, float_to_f16(static_cast<float>(zero * 16 - 128)));
       }
     }
   }

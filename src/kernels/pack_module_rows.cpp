@@ -22,6 +22,7 @@ bool pack_spans(const PanelRows& source, WeightLayout layout, std::uint8_t* pane
     factors.see(factor);
     std::memcpy(panel + 4 * n, &factor, 4);
   }
+  constexpr std::int64_t kZeroBytes = kCodeBits == 8 ? 2 : 1;
   for (std::int64_t g = 0; g < source.inputs / kGroupInputs; ++g) {
     const std::int64_t codes = rows.codes_offset(g);
     std::uint8_t* block = panel + form.block_offset(g);
@@ -30,14 +31,15 @@ bool pack_spans(const PanelRows& source, WeightLayout layout, std::uint8_t* pane
         block + form.group_offset(g));
     if (form.group_offset(g) != form.block_header_bytes()) continue;  // not the first of its span
     const std::int64_t span = rows.span_offset(g);
+    const std::int64_t zero = rows.zero_offset(g);
+    std::uint8_t* zeros = panel + form.zeros_offset(g);
     for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
       const std::uint8_t* from = source.rows[n] + span;
       std::uint16_t scale = 0;
       std::memcpy(&scale, from, 2);
       check.see(std::uint32_t{scale});
       std::memcpy(block + form.scale_offset() + 2 * n, from, 2);
-      constexpr std::int64_t kZeroBytes = kCodeBits == 8 ? 2 : 1;
-      std::memcpy(block + form.minimum_offset() + kZeroBytes * n, from + 2, kZeroBytes);
+      std::memcpy(zeros + kZeroBytes * n, source.rows[n] + zero, kZeroBytes);
     }
   }
   return check.all_finite() && factors.all_finite();

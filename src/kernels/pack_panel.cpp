@@ -355,11 +355,14 @@ bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byt
     case WeightLayout::kUint4Zero64:
     case WeightLayout::kUint4Zero128:
     case WeightLayout::kUint4ZeroRow:
-      return pack_zero_groups(source, layout, panel);
+    case WeightLayout::kUint4Scale32:
+    case WeightLayout::kUint4Scale64:
     case WeightLayout::kInt8Zero32:
     case WeightLayout::kInt8Zero64:
     case WeightLayout::kInt8Zero128:
     case WeightLayout::kInt8ZeroRow:
+    case WeightLayout::kInt8Scale32:
+    case WeightLayout::kInt8Scale64:
       return pack_zero_groups(source, layout, panel);
     case WeightLayout::kF8Row:
       return pack_f8_rows(source, panel);

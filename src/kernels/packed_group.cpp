@@ -48,14 +48,16 @@ int e4m3_steps(std::uint8_t code) {
   return (code & 0x80) != 0 ? -magnitude : magnitude;
 }
 
-// Before factors; `scale` is the group's.
-float minimum_of(const GroupLayout& layout, const std::uint8_t* block, std::int64_t n,
-                 float scale) {
+// Of group `index`, before factors; `scale` is the group's.
+float minimum_of(const GroupLayout& layout, const std::uint8_t* panel, std::int64_t index,
+                 std::int64_t n, float scale) {
   if (!layout.has_minimum) return 0;
-  const std::uint8_t* from = block + layout.minimum_offset();
-  if (layout.span != ScaleSpan::kZeroGroups) return half_to_float(from + 2 * n);
+  if (layout.span != ScaleSpan::kZeroGroups) {
+    return half_to_float(panel + layout.block_offset(index) + layout.minimum_offset() + 2 * n);
+  }
+  const std::uint8_t* zeros = panel + layout.zeros_offset(index);
   return -scale *
-         (layout.code_bits == 4 ? static_cast<float>(from[n]) : half_to_float(from + 2 * n));
+         (layout.code_bits == 4 ? static_cast<float>(zeros[n]) : half_to_float(zeros + 2 * n));
 }
 
 // Of output n of the group at `data`, the zero subtracted; of floats their steps.
@@ -120,7 +122,7 @@ PackedGroup read_packed_group(const GroupLayout& layout, const std::uint8_t* pan
   }
   if (layout.float_codes) scale *= 0x1.0p-9F;
   group.scales[0] = group.scales[1] = scale;
-  float minimum = minimum_of(layout, block, n, scale);
+  float minimum = minimum_of(layout, panel, index, n, scale);
   const std::uint8_t* factors = data + layout.code_bytes() + n;
   switch (layout.factors) {
     case ScaleFactors::kNone:

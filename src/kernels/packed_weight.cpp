@@ -117,6 +117,10 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "uint4_zero128";
     case WeightLayout::kUint4ZeroRow:
       return "uint4_zero_row";
+    case WeightLayout::kUint4Scale32:
+      return "uint4_scale32";
+    case WeightLayout::kUint4Scale64:
+      return "uint4_scale64";
     case WeightLayout::kInt8Zero32:
       return "int8_zero32";
     case WeightLayout::kInt8Zero64:
@@ -125,6 +129,10 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "int8_zero128";
     case WeightLayout::kInt8ZeroRow:
       return "int8_zero_row";
+    case WeightLayout::kInt8Scale32:
+      return "int8_scale32";
+    case WeightLayout::kInt8Scale64:
+      return "int8_scale64";
     case WeightLayout::kF8Row:
       return "f8_row";
     case WeightLayout::kF8Block128:
@@ -175,6 +183,10 @@ WeightLayout layout_of(Encoding encoding) {
       return WeightLayout::kUint4Zero128;
     case Encoding::kUint4ZeroRow:
       return WeightLayout::kUint4ZeroRow;
+    case Encoding::kUint4Scale32:
+      return WeightLayout::kUint4Scale32;
+    case Encoding::kUint4Scale64:
+      return WeightLayout::kUint4Scale64;
     case Encoding::kInt8Zero32:
       return WeightLayout::kInt8Zero32;
     case Encoding::kInt8Zero64:
@@ -183,6 +195,10 @@ WeightLayout layout_of(Encoding encoding) {
       return WeightLayout::kInt8Zero128;
     case Encoding::kInt8ZeroRow:
       return WeightLayout::kInt8ZeroRow;
+    case Encoding::kInt8Scale32:
+      return WeightLayout::kInt8Scale32;
+    case Encoding::kInt8Scale64:
+      return WeightLayout::kInt8Scale64;
     case Encoding::kInt8Row:
       return WeightLayout::kInt8Row;
     case Encoding::kF8Row:

@@ -38,7 +38,7 @@ class ThreadPool;
 
 // Changes whenever the packed bytes of some checkpoint do, or which of its matrices are packed as
 // one: what was packed before and kept is not read again then.
-inline constexpr int kPackedWeightVersion = 6;
+inline constexpr int kPackedWeightVersion = 7;
 
 std::string_view weight_layout_name(WeightLayout layout);
 

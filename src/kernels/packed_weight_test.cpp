@@ -120,8 +120,8 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     options.quantization = quantization;
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
-  EXPECT_EQ(kPackedWeightVersion, 6);
-  EXPECT_EQ(hash, 6987750746348396349U);
+  EXPECT_EQ(kPackedWeightVersion, 7);
+  EXPECT_EQ(hash, 6882825663156240822U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

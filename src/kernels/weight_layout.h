@@ -27,15 +27,20 @@ enum class WeightLayout : std::uint8_t {
   kInt6Super,     // Q6_K
   kInt8Row,       // quantized at load: one scale for each output
   kInt4Group128,  // quantized at load: one scale for 128 inputs of an output
-  // Scales with zero points (quant/zero_groups.h): one for 32, 64 or 128 inputs, or for all of them
+  // Scales with zero points (quant/zero_groups.h): one for 32, 64 or 128 inputs, or for all of
+  // them; of the last two, one zero point for all of them
   kUint4Zero32,
   kUint4Zero64,
   kUint4Zero128,
   kUint4ZeroRow,
+  kUint4Scale32,
+  kUint4Scale64,
   kInt8Zero32,
   kInt8Zero64,
   kInt8Zero128,
   kInt8ZeroRow,
+  kInt8Scale32,
+  kInt8Scale64,
   kF8Row,       // e4m3, one scale for each output
   kF8Block128,  // e4m3, one scale for 128 inputs of the outputs of a panel
   // Codes of a table of floats (codebook_panel.h), one scale for 64, 128 or 256 inputs
@@ -93,7 +98,7 @@ enum class WeightLayout : std::uint8_t {
   kBlocksGptq3Span128,
   kBlocksGptq3Span256
 };
-inline constexpr int kNumWeightLayouts = 73;
+inline constexpr int kNumWeightLayouts = 77;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;

@@ -43,10 +43,14 @@ enum class Encoding : std::uint8_t {
   kUint4Zero64,
   kUint4Zero128,
   kUint4ZeroRow,
+  kUint4Scale32,
+  kUint4Scale64,
   kInt8Zero32,
   kInt8Zero64,
   kInt8Zero128,
   kInt8ZeroRow,
+  kInt8Scale32,
+  kInt8Scale64,
   kInt8Row,     // a float scale, then signed bytes; w = scale * code
   kF8Row,       // a float scale, then e4m3; w = scale * code
   kF8Block128,  // the same for each 128 weights
@@ -107,7 +111,7 @@ enum class Encoding : std::uint8_t {
   kGptq3Span128,
   kGptq3Span256
 };
-inline constexpr int kNumEncodings = 75;
+inline constexpr int kNumEncodings = 79;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {

@@ -60,13 +60,13 @@ Status encode_zero_groups(const GroupedTensor& tensor, Encoding encoding, std::i
   const int signed_zero = form.code_bits == 8 && !tensor.is_signed ? kSignedZero : 0;
   for (std::int64_t g = 0; g < tensor.cols / kGroupSize; ++g) {
     const std::int64_t span = g * kGroupSize / tensor.span;
-    std::uint8_t* header = out + form.span_offset(g);
-    put_half(float_to_f16(scale_at(tensor, row, span) / factor), header);
+    put_half(float_to_f16(scale_at(tensor, row, span) / factor), out + form.span_offset(g));
     const int zero = zero_at(tensor, row, span) - signed_zero;
+    std::uint8_t* zero_to = out + form.zero_offset(g);
     if (form.code_bits == 4) {
-      header[2] = static_cast<std::uint8_t>(zero);
+      *zero_to = static_cast<std::uint8_t>(zero);
     } else {
-      put_half(float_to_f16(static_cast<float>(zero)), header + 2);
+      put_half(float_to_f16(static_cast<float>(zero)), zero_to);
     }
     int codes[kGroupSize];
     read_codes(tensor, row, g * kGroupSize, codes);
@@ -125,7 +125,7 @@ Encoding rows_encoding(const GroupedTensor& tensor) {
   const int bits = tensor.codes.bits == 4 ? 4 : 8;
   const bool symmetric = !tensor.has_zeros && tensor.zero == (tensor.is_signed ? 0 : kSignedZero);
   if (bits == 8 && symmetric && tensor.span >= tensor.cols) return Encoding::kInt8Row;
-  return zero_groups_encoding(bits, tensor.span, tensor.cols);
+  return zero_groups_encoding(bits, tensor.span, tensor.cols, !tensor.has_zeros);
 }
 
 Status encode_rows(const GroupedTensor& tensor, std::int64_t first, std::int64_t count,

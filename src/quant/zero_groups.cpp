@@ -16,7 +16,8 @@ T load_as(const std::uint8_t* from) {
 
 }  // namespace
 
-Encoding zero_groups_encoding(int code_bits, std::int64_t span, std::int64_t inputs) {
+Encoding zero_groups_encoding(int code_bits, std::int64_t span, std::int64_t inputs,
+                              bool zero_of_row) {
   int index = 0;
   if (span >= inputs) {
     index = 3;
@@ -25,6 +26,7 @@ Encoding zero_groups_encoding(int code_bits, std::int64_t span, std::int64_t inp
   } else if (span % 64 == 0) {
     index = 1;
   }
+  if (zero_of_row && index < 2) index += 4;  // in wider spans a zero point more is no matter
   const auto first = code_bits == 4 ? Encoding::kUint4Zero32 : Encoding::kInt8Zero32;
   return static_cast<Encoding>(static_cast<int>(first) + index);
 }
@@ -36,8 +38,9 @@ void decode_zero_groups(Encoding encoding, const std::uint8_t* row, std::int64_t
   for (std::int64_t g = 0; g < count / kGroupSize; ++g, out += kGroupSize) {
     const std::uint8_t* span = row + form.span_offset(g);
     const float scale = factor * f16_to_float(load_as<std::uint16_t>(span));
-    const float zero = form.code_bits == 4 ? static_cast<float>(span[2])
-                                           : f16_to_float(load_as<std::uint16_t>(span + 2));
+    const std::uint8_t* at = row + form.zero_offset(g);
+    const float zero =
+        form.code_bits == 4 ? static_cast<float>(*at) : f16_to_float(load_as<std::uint16_t>(at));
     const std::uint8_t* codes = row + form.codes_offset(g);
     for (int i = 0; i < kGroupSize; ++i) {
       const int nibble = i < kHalfGroupSize ? codes[i % 16] & 15 : codes[i % 16] >> 4;

@@ -150,7 +150,9 @@ void set_vec_matmul(MatmulKernels& kernels) {
   set_group_matmul<V, WeightLayout::kInt8Halves>(kernels);
   set_group_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
   set_zero_matmul<V, WeightLayout::kUint4Zero32>(kernels);
+  set_zero_matmul<V, WeightLayout::kUint4Scale32>(kernels);
   set_zero_matmul<V, WeightLayout::kInt8Zero32>(kernels);
+  set_zero_matmul<V, WeightLayout::kInt8Scale32>(kernels);
   set_f8_matmul<V, WeightLayout::kF8Row>(kernels);
   set_f8_matmul<V, WeightLayout::kF8Block128>(kernels);
   set_codebook_matmul<V, false>(kernels);
@@ -173,7 +175,9 @@ void set_vec_int_matmul(MatmulKernels& kernels) {
   set_group_int_matmul<V, WeightLayout::kInt8Halves>(kernels);
   set_group_int_matmul<V, WeightLayout::kInt8HalvesMinimum>(kernels);
   set_zero_int_matmul<V, WeightLayout::kUint4Zero32>(kernels);
+  set_zero_int_matmul<V, WeightLayout::kUint4Scale32>(kernels);
   set_zero_int_matmul<V, WeightLayout::kInt8Zero32>(kernels);
+  set_zero_int_matmul<V, WeightLayout::kInt8Scale32>(kernels);
   set_codebook_int_matmul<V, false>(kernels);
   set_codebook_int_matmul<V, true>(kernels);
 }

@@ -10,8 +10,8 @@
 namespace quire {
 namespace {
 
-// As group_layout(); kernels are compiled for one layout with zero points, and serve those whose
-// spans are wider.
+// As group_layout(); kernels are compiled for one layout with zero points, and serve those that
+// differ in wider spans alone.
 template <WeightLayout kLayout>
 [[gnu::always_inline]] inline GroupLayout form_of(const MatmulPanels& args) {
   GroupLayout form = group_layout(kLayout);
@@ -45,7 +45,7 @@ struct GroupReader {
     if constexpr (kForm.span == ScaleSpan::kZeroGroups) {
       factors = panel + 4 * lane;
       scales = block + form.scale_offset() + 2 * lane;
-      zeros = block + form.minimum_offset() + (kForm.code_bits == 8 ? 2 : 1) * lane;
+      zeros = panel + form.zeros_offset(g) + (kForm.code_bits == 8 ? 2 : 1) * lane;
     } else if constexpr (kForm.span == ScaleSpan::kRow) {
       scales = panel + 4 * lane;
     } else if constexpr (kForm.span == ScaleSpan::kHalfGroup) {
@@ -158,7 +158,8 @@ struct GroupReader {
 [[gnu::always_inline]] inline void share_with_wider_spans(
     MatmulKernel (&kernels)[kNumWeightLayouts], WeightLayout smallest) {
   const auto first = static_cast<int>(smallest);
-  for (int wider = first + 1; wider < first + 4; ++wider) kernels[wider] = kernels[first];
+  const int count = group_layout(smallest).zeros_of_panel ? 2 : 4;
+  for (int wider = first + 1; wider < first + count; ++wider) kernels[wider] = kernels[first];
 }
 
 // Whether an output has one scale, which integer products leave to the end: its sum is of integers

@@ -88,7 +88,9 @@ void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
   set_vnni_matmul<WeightLayout::kInt8Halves>(kernels);
   set_vnni_matmul<WeightLayout::kInt8HalvesMinimum>(kernels);
   set_vnni_zero_matmul<WeightLayout::kUint4Zero32>(kernels);
+  set_vnni_zero_matmul<WeightLayout::kUint4Scale32>(kernels);
   set_vnni_zero_matmul<WeightLayout::kInt8Zero32>(kernels);
+  set_vnni_zero_matmul<WeightLayout::kInt8Scale32>(kernels);
   set_codebook_int_matmul<VnniVec16, false>(kernels);
   set_codebook_int_matmul<VnniVec16, true>(kernels);
   kernels.quantize_row_int16_bytes = quantize_row_int16_bytes;

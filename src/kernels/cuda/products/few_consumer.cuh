@@ -243,10 +243,11 @@ class FewConsumer {
   __device__ void sum_span(const FewChunk& chunk, std::int32_t group, int count,
                            SpanSums& sums) const {
     ZeroPairs zeros[kPanels];
-    if constexpr (kForm.has_zeros) {
 #pragma unroll
-      for (int panel = 0; panel < kPanels; ++panel) {
-        zeros[panel] = load_zeros<kLayout>(block_of(chunk, group, panel), lane_);
+    for (int panel = 0; panel < kPanels; ++panel) {
+      zeros[panel] = headers_[panel].zeros;
+      if constexpr (kForm.has_span_zeros()) {
+        zeros[panel] = load_span_zeros<kLayout>(block_of(chunk, group, panel), lane_);
       }
     }
 #pragma unroll

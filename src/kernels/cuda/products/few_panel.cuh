@@ -135,8 +135,8 @@ class FewPanel {
       const int group = first + i;
       if (!kWhole && group * 32 >= inputs_) break;
       ZeroPairs zeros = header_.zeros;
-      if constexpr (kForm.has_zeros && kHasSpans) {
-        zeros = load_zeros<kLayout>(at.block_of(i), lane_);
+      if constexpr (kForm.has_span_zeros()) {
+        zeros = load_span_zeros<kLayout>(at.block_of(i), lane_);
       }
       GroupFragments<kForm.codes> a;
       expand_lane_words<kLayout>(words[i], zeros, lane_, a);

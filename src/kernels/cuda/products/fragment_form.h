@@ -65,7 +65,8 @@ struct FragmentForm {
   std::int64_t span_groups = 0;
   bool has_halves = false;
   bool has_minimum = false;
-  bool has_zeros = false;     // zero points
+  bool has_zeros = false;  // zero points
+  bool zeros_of_panel = false;
   bool has_divisors = false;  // of rows
 
   // Whether a span has a second sum, of the codes of minima.
@@ -75,6 +76,10 @@ struct FragmentForm {
   // Sums of a span.
   [[gnu::always_inline]] constexpr int num_sums() const {
     return has_halves || has_minimum_codes() ? 2 : 1;
+  }
+  // Whether each span has zero points of its own.
+  [[gnu::always_inline]] constexpr bool has_span_zeros() const {
+    return has_zeros && !zeros_of_panel && span_groups != 0;
   }
   // Whether totals are multiplied by a factor of their output at last.
   [[gnu::always_inline]] constexpr bool ends_with_factor() const {
@@ -160,7 +165,8 @@ struct FragmentForm {
       .span_groups = groups.factors == ScaleFactors::kNone ? groups.groups_per_block() : 1,
       .has_halves = groups.factors == ScaleFactors::kHalfGroup,
       .has_minimum = groups.has_minimum,
-      .has_zeros = groups.span == ScaleSpan::kZeroGroups};
+      .has_zeros = groups.span == ScaleSpan::kZeroGroups,
+      .zeros_of_panel = groups.zeros_of_panel};
   if (form.has_zeros) form.has_minimum = false;
   if (groups.span == ScaleSpan::kRow) form.span_groups = 0;
   if (form.has_zeros && groups.span_shift > 2) {  // one block for the row: a header

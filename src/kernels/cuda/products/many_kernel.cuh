@@ -201,7 +201,7 @@ class ManyConsumer {
         }
       }
       load_lane_words<kLayout>(block, (group + i) % Tile::kBlockGroups, lane_, words_[i]);
-      if constexpr (kForm.has_zeros && kHasSpans) zeros_[i] = load_zeros<kLayout>(block, lane_);
+      if constexpr (kForm.has_span_zeros()) zeros_[i] = load_span_zeros<kLayout>(block, lane_);
     }
   }
 
@@ -209,7 +209,7 @@ class ManyConsumer {
   __device__ void expand_words(std::int32_t first, FragmentSet& fragments) {
 #pragma unroll
     for (int i = 0; i < kLoadGroups; ++i) {
-      const ZeroPairs zeros = kHasSpans ? zeros_[i] : header_.zeros;
+      const ZeroPairs zeros = kForm.has_span_zeros() ? zeros_[i] : header_.zeros;
       expand_lane_words<kLayout>(words_[i], zeros, lane_, fragments[i]);
       if (kLoadGroups > 1 && !kForm.is_dense() && (first + i) * 32 >= args_.inputs) {
         for (auto& fragment : fragments[i]) {

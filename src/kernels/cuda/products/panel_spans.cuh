@@ -22,7 +22,7 @@ struct SpanScales {
 // What holds for a whole panel.
 struct PanelHeader {
   float factor[2] = {1.0F, 1.0F};      // or the scale of a row
-  ZeroPairs zeros;                     // of a row
+  ZeroPairs zeros;                     // of a row, where they are not of each span
   const std::uint8_t* tail = nullptr;  // of a nested codebook's panel, for the lane's outputs
 };
 
@@ -34,11 +34,10 @@ __device__ inline float2 half_pair_at(const std::uint8_t* from) {
   return __half22float2(*reinterpret_cast<const __half2*>(from));
 }
 
-// The zero points of a block; `block` is where its scales begin.
+// Zero points, which are at `from` for the 16 outputs of a panel.
 template <WeightLayout kLayout>
-__device__ ZeroPairs load_zeros(const std::uint8_t* block, int lane) {
+__device__ ZeroPairs load_zeros(const std::uint8_t* from, int lane) {
   const int g = lane / 4;
-  const std::uint8_t* from = block + group_layout(kLayout).minimum_offset();
   float2 zeros;
   if constexpr (group_layout(kLayout).code_bits == 4) {
     zeros = {static_cast<float>(from[2 * g]), static_cast<float>(from[2 * g + 1])};
@@ -46,6 +45,12 @@ __device__ ZeroPairs load_zeros(const std::uint8_t* block, int lane) {
     zeros = half_pair_at(from + 4 * g);
   }
   return {{pair_word(__float2bfloat162_rn(zeros.x)), pair_word(__float2bfloat162_rn(zeros.y))}};
+}
+
+// Those of a span, whose scales are at `block`.
+template <WeightLayout kLayout>
+__device__ ZeroPairs load_span_zeros(const std::uint8_t* block, int lane) {
+  return load_zeros<kLayout>(block + group_layout(kLayout).minimum_offset(), lane);
 }
 
 // `panel` is in global memory.
@@ -67,7 +72,10 @@ __device__ PanelHeader load_panel_header(const std::uint8_t* panel, std::int64_t
       const float2 scale = half_pair_at(panel + kBlock + 4 * g);
       header.factor[0] *= scale.x;
       header.factor[1] *= scale.y;
-      header.zeros = load_zeros<kLayout>(panel + kBlock, lane);
+      header.zeros = load_span_zeros<kLayout>(panel + kBlock, lane);
+    }
+    if constexpr (kForm.zeros_of_panel) {
+      header.zeros = load_zeros<kLayout>(panel + group_layout(kLayout).zeros_offset(0), lane);
     }
   }
   if constexpr (is_codebook(kLayout)) {

@@ -68,8 +68,8 @@ __device__ ScaleAndMinimum scale_and_minimum(GroupLayout form, const std::uint8_
     result.scale = float_at(block);
   } else if constexpr (kForm.span == ScaleSpan::kZeroGroups) {
     result.scale = float_at(panel + 4 * n) * half_at(scales + 2 * n);
-    const float zero =
-        kForm.code_bits == 4 ? static_cast<float>(minima[n]) : half_at(minima + 2 * n);
+    const std::uint8_t* zeros = panel + form.zeros_offset(group);
+    const float zero = kForm.code_bits == 4 ? static_cast<float>(zeros[n]) : half_at(zeros + 2 * n);
     result.minimum = -result.scale * zero;
   } else {
     result.scale = half_at(scales + 2 * n);
@@ -256,11 +256,17 @@ __device__ void decode_quads(const PanelForm& form, const std::uint8_t* panel, s
     case WeightLayout::kUint4Zero128:
     case WeightLayout::kUint4ZeroRow:
       return decode.template operator()<WeightLayout::kUint4ZeroRow>();
+    case WeightLayout::kUint4Scale32:
+    case WeightLayout::kUint4Scale64:
+      return decode.template operator()<WeightLayout::kUint4Scale64>();
     case WeightLayout::kInt8Zero32:
     case WeightLayout::kInt8Zero64:
     case WeightLayout::kInt8Zero128:
     case WeightLayout::kInt8ZeroRow:
       return decode.template operator()<WeightLayout::kInt8ZeroRow>();
+    case WeightLayout::kInt8Scale32:
+    case WeightLayout::kInt8Scale64:
+      return decode.template operator()<WeightLayout::kInt8Scale64>();
     case WeightLayout::kF8Row:
       return decode.template operator()<WeightLayout::kF8Row>();
     case WeightLayout::kF8Block128:

@@ -140,7 +140,7 @@ class WidePanels {
       load_lane_words<kLayout>(block, place, lane_, words);
     }
     ZeroPairs zeros = header_[panel].zeros;
-    if constexpr (kForm.has_zeros && kHasSpans) zeros = load_zeros<kLayout>(block, lane_);
+    if constexpr (kForm.has_span_zeros()) zeros = load_span_zeros<kLayout>(block, lane_);
     expand_lane_words<kLayout>(words, zeros, lane_, a);
   }
 
