@@ -30,7 +30,7 @@ class MixedEncodings : public ::testing::TestWithParam<IsaLevel> {
 
   void check_gemma(ActivationMode mode, DType kv_dtype, double allowed_gap, double allowed_nll) {
     QUIRE_REQUIRE_FILE(gemma3_270m());
-    const std::size_t num_prompts = num_prompts_at(GetParam());
+    // The scalar level is some hundred times slower: a few positions show that it is right.
     const bool scalar = GetParam() == IsaLevel::kRef;
     check_teacher_forced({.model = gemma3_270m(),
                           .goldens = golden("gemma3_270m/greedy.json"),
@@ -38,13 +38,9 @@ class MixedEncodings : public ::testing::TestWithParam<IsaLevel> {
                           .mode = mode,
                           .kv_dtype = kv_dtype,
                           .max_tokens = 1088,
-                          .num_prompts = num_prompts,
+                          .num_prompts = num_prompts_at(GetParam()),
                           .num_positions = scalar ? 4U : 64U},
-                         // A mean over fewer positions wanders more.
-                         allowed_gap,
-                         allowed_nll * (scalar             ? 10
-                                        : num_prompts < 40 ? 2
-                                                           : 1));
+                         allowed_gap, scalar ? 10 * allowed_nll : allowed_nll);
   }
 };
 
