@@ -182,7 +182,8 @@ Command add_bench_spec(CLI::App& bench) {
              {"quire bench spec M --speculative-config '{\"method\": \"suffix\"}' --lengths 4,16",
               "suffixes"}}});
   add_engine_flags(bench, flags->engine);
-  add_count(bench, "--output-len", flags->load.num_tokens, "Output tokens of each text", 2,
+  add_count(bench, "--output-len", flags->load.num_tokens,
+            "Output tokens of each text; of several at once the mean, half to one and a half", 2,
             1 << 20);
   add_count(
       bench, "--concurrency", flags->load.concurrency,

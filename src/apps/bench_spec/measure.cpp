@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <future>
 #include <semaphore>
 #include <utility>
@@ -39,13 +40,13 @@ struct SpecTurn {
 };
 
 GenerateRequest request_of(std::span<const TokenId> prompt, const SpecLoad& load,
-                           SpecSetting setting, std::uint64_t seed) {
+                           SpecSetting setting, std::size_t output) {
   GenerateRequest request;
   request.prompt_token_ids.assign(prompt.begin(), prompt.end());
   request.params.temperature = load.concurrency == 1 ? 0 : 0.7F;
-  request.params.seed = seed;
+  request.params.seed = output;
   request.params.ignore_eos = true;
-  request.params.max_tokens = load.num_tokens;
+  request.params.max_tokens = load.num_tokens_of(static_cast<std::int64_t>(output));
   request.drafts = setting;
   return request;
 }
@@ -134,6 +135,14 @@ std::int64_t SpecLoad::num_outputs() const {
   return concurrency == 1 ? 1 : concurrency * kOutputsOfAPlace;
 }
 
+std::int64_t SpecLoad::num_tokens_of(std::int64_t output) const {
+  if (concurrency == 1) return num_tokens;
+  constexpr double kGolden = 0.6180339887498949;  // its multiples are spread evenly over [0, 1)
+  const double spread = kGolden * static_cast<double>(output);
+  const double share = 0.5 + spread - std::floor(spread);
+  return std::max<std::int64_t>(std::llround(share * static_cast<double>(num_tokens)), 2);
+}
+
 std::int64_t SpecLoad::num_turns_of_all(std::size_t num_settings) const {
   return num_turns * static_cast<std::int64_t>(num_settings + kPlainTurns);
 }
@@ -213,7 +222,9 @@ Result<std::vector<SpecOutcome>> measure_speculation(
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     outcomes[i].setting = all[i];
-    outcomes[i].num_tokens = load.num_outputs() * load.num_tokens;
+    for (std::int64_t output = 0; output < load.num_outputs(); ++output) {
+      outcomes[i].num_tokens += load.num_tokens_of(output);
+    }
     outcomes[i].tokens_per_s = median(rates[i]);
     std::ranges::sort(ratios[i]);
     outcomes[i].speedup = percentile(ratios[i], 0.5);

@@ -23,11 +23,15 @@ std::string spec_setting_name(SpecSetting setting);  // "off", "auto", "4"
 
 // What is decoded, and how often.
 struct SpecLoad {
-  std::int64_t num_tokens = 200;  // of each output
+  std::int64_t num_tokens = 200;  // of an output; of several at once the mean
   std::int64_t num_turns = 5;     // in each setting
   std::int64_t concurrency = 1;   // outputs at once
 
   std::int64_t num_outputs() const;  // in all
+  // Of several at once, half of the mean to one and a half: were all alike, each wave of outputs
+  // would end, and the next one's prompts be computed, within a step or two, and a few tokens more
+  // or less would decide whether the time that is measured has one more wave of prompts in it.
+  std::int64_t num_tokens_of(std::int64_t output) const;
   // Turns that measure_speculation() takes for so many settings.
   std::int64_t num_turns_of_all(std::size_t num_settings) const;
 };
