@@ -211,8 +211,8 @@ TEST(Matrix, SmolLm2) {
                   "To be, or not to be, that is", "Photosynthesis is the process by which plants",
                   "a a a a a a a a", "Dear Sir or Madam,\n\nI am writing to",
                   "#include <stdio.h>\nint main", "Q: What is the largest planet?\nA:"}};
-  corpus.max_tokens = 24;
-  corpus.max_model_len = 64;
+  corpus.max_tokens = 16;
+  corpus.max_model_len = 48;
   check_matrix(corpus, all_settings());
 }
 

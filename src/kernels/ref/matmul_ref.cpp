@@ -1,6 +1,7 @@
 #include "kernels/ref/matmul_ref.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -147,10 +148,38 @@ void codebook_float(const MatmulPanels& args) {
   });
 }
 
+// A group as products of integers need it: 16 bits times 16 bits are what vectors can multiply
+// wherever this level runs.
+struct IntegerGroup {
+  explicit IntegerGroup(const PackedGroup& group)
+      : scales{group.scales[0], group.scales[1]}, minima{group.minima[0], group.minima[1]} {
+    std::copy_n(group.codes, kGroupInputs, codes);
+  }
+  std::int16_t codes[kGroupInputs];
+  float scales[2];
+  float minima[2];
+};
+
+// The sums of the products of a group's codes and a row's, of each half: below 2^31, as a group's
+// are at most 2^11 and a row's less than 2^15.
+template <typename Code>
+std::array<std::int32_t, 2> dot_halves(const IntegerGroup& group, const Code* codes) {
+  std::array<std::int32_t, 2> dots = {};
+  for (std::size_t half = 0; half < 2; ++half) {
+    std::int32_t dot = 0;
+    for (std::size_t k = 16 * half; k < 16 * half + 16; ++k) {
+      dot += std::int32_t{group.codes[k]} * std::int32_t{codes[k]};
+    }
+    dots[half] = dot;
+  }
+  return dots;
+}
+
 // What a group of a rounded row gives: its scale times the products of its codes' sums, of the
 // halves, and of the sums of its codes, which the minima are multiplied by.
-template <typename Dot, typename Sum>
-double scaled(float scale, const PackedGroup& group, const Dot* dots, const Sum* sums) {
+template <typename Sum>
+double scaled(float scale, const IntegerGroup& group, std::array<std::int32_t, 2> dots,
+              const Sum* sums) {
   return static_cast<double>(scale) *
          (static_cast<double>(group.scales[0]) * static_cast<double>(dots[0]) +
           static_cast<double>(group.scales[1]) * static_cast<double>(dots[1]) +
@@ -167,7 +196,7 @@ void multiply_integers(const MatmulPanels& args, const ReadGroup& read_group,
   for_each_part(args, [&](const PanelPart& part, Sums& sums) {
     for (std::int64_t g = 0; g < args.inputs / kGroupInputs; ++g) {
       for (std::int64_t n = 0; n < part.outputs; ++n) {
-        const PackedGroup group = read_group(part.panel, g, n);
+        const IntegerGroup group(read_group(part.panel, g, n));
         for (std::int64_t r = 0; r < part.rows; ++r) {
           sums[r][n] += multiply(group, part.first_row + r, first + g);
         }
@@ -184,11 +213,9 @@ void quantized_int8(const MatmulPanels& args) {
       [&](const std::uint8_t* panel, std::int64_t g, std::int64_t n) {
         return read_packed_group(layout, panel, g, n);
       },
-      [&](const PackedGroup& group, std::int64_t r, std::int64_t g) {
+      [&](const IntegerGroup& group, std::int64_t r, std::int64_t g) {
         const std::int8_t* codes = args.int8_x.codes + r * args.int8_x.stride + g * kGroupInputs;
-        int dots[2] = {};
-        for (int k = 0; k < kGroupInputs; ++k) dots[k / 16] += group.codes[k] * codes[k];
-        return scaled(args.int8_x.scales[r * groups + g], group, dots,
+        return scaled(args.int8_x.scales[r * groups + g], group, dot_halves(group, codes),
                       args.int8_x.sums + (r * groups + g) * 2);
       });
 }
@@ -207,11 +234,9 @@ void multiply_int16(const MatmulPanels& args, const ReadGroup& read_group) {
         for (int k = 0; k < kGroupInputs; k += 4) std::swap(group.codes[k + 1], group.codes[k + 2]);
         return group;  // in the order of the rows' codes
       },
-      [&](const PackedGroup& group, std::int64_t r, std::int64_t g) {
+      [&](const IntegerGroup& group, std::int64_t r, std::int64_t g) {
         const std::int16_t* codes = args.int16_x.codes + r * args.row_inputs + g * kGroupInputs;
-        std::int64_t dots[2] = {};
-        for (int k = 0; k < kGroupInputs; ++k) dots[k / 16] += group.codes[k] * codes[k];
-        return scaled(args.int16_x.scales[r * groups + g], group, dots,
+        return scaled(args.int16_x.scales[r * groups + g], group, dot_halves(group, codes),
                       args.int16_x.sums + (r * groups + g) * 2);
       });
 }
