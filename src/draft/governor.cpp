@@ -16,7 +16,8 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   });
   std::erase_if(chances_, [&](const Chance& chance) {
     DraftOffer& offer = offers[chance.offer];
-    return offer.num_chosen++ >= offer.most;
+    const std::int32_t trusted = computed ? 1 + offer.acceptance->num_right() : kMaxTreeDrafts;
+    return offer.num_chosen++ >= std::min(offer.most, trusted);
   });
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
 }
@@ -121,7 +122,7 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
   }
   const double plain_time = time_of(num_rows);
   if (!started_) {
-    saved_ = kMostSaved * plain_time;
+    saved_ = kFirstSaved * plain_time;
     started_ = true;
   }
   if (saved_ <= 0) return;
@@ -143,7 +144,8 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
     for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);
   } else if (guess_time) {
     // One guess for each takes no longer than for one.
-    if (!probes(true, kProbeModelEvery)) return;
+    if (!probes(true, probe_model_every_)) return;
+    probe_model_every_ = std::min(2 * probe_model_every_, kMostProbeModelEvery);
     for (std::uint32_t i = 0; i < offers.size(); ++i) {
       if (offers[i].num_tokens > 0) choose_one({.offer = i}, offers);
     }

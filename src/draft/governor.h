@@ -13,10 +13,15 @@
 // thought to get.
 //
 // What is measured may be wrong. So an account is kept, in time: drafts are paid from it where they
-// gave fewer tokens than their time would have given without them, and each step pays in
-// kAllowance of its time. Where it is empty, nothing is drafted. In the long run drafts therefore
-// cost at most kAllowance, whatever the text and the machine are like (Wu et al. 2016 call this a
-// conservative bandit).
+// gave fewer tokens than their time would have given without them, each step pays in kAllowance of
+// its time, and what right drafts have won is paid in, too, up to kMostSaved. Where it is empty,
+// nothing is drafted. In the long run drafts therefore cost at most kAllowance, whatever the text
+// and the machine are like (Wu et al. 2016 call this a conservative bandit). kMostSaved is what a
+// text may cost after one that won: with too little, the first text whose drafts are wrong leaves
+// nothing for those that follow.
+//
+// What others got says little about a request's own text. Where guesses are computed, a request
+// gets one at first, and one more for each that was right.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +52,9 @@ struct DraftOffer {
 class Governor {
  public:
   static constexpr double kAllowance = 0.01;  // of the time of steps
-  // What the account holds at most, and at first: so many steps.
-  static constexpr double kMostSaved = 4;
+  // What the account holds at first, and at most: so many steps.
+  static constexpr double kFirstSaved = 4;
+  static constexpr double kMostSaved = 16;
   static constexpr std::int32_t kPlainEvery = 128;  // steps
 
   // Time of a step of so many rows, in any unit that stays the same; above 0.
@@ -64,6 +70,7 @@ class Governor {
   void observe(std::int32_t match, std::size_t place, bool right,
                std::size_t rank = Acceptance::kOnly) {
     all_.observe(Acceptance::class_of(match), place, right, rank);
+    if (right) probe_model_every_ = kProbeModelEvery;
   }
   // A step without prompts has ended: `num_rows` without drafts, with `num_drafts`, of which
   // `num_accepted` were right; computing them took `guessing`.
@@ -99,9 +106,10 @@ class Governor {
   static constexpr double kFirstGuess = 0.5;
   static constexpr std::int32_t kProbeEvery = 128;  // steps
   // Of guesses that are computed: who takes a model for them expects that it is right, and nothing
-  // is learned of those that are not made.
+  // is learned of those that are not made. Twice as many steps after each probe in vain.
   static constexpr double kFirstGuessOfModel = 0.8;
   static constexpr std::int32_t kProbeModelEvery = 8;
+  static constexpr std::int32_t kMostProbeModelEvery = 32;
 
   Acceptance all_{0.995};
   std::vector<Chance> chances_;  // kept from call to call
@@ -109,6 +117,7 @@ class Governor {
   double spent_ = 0;
   double plain_ = 0;
   bool started_ = false;
+  std::int32_t probe_model_every_ = kProbeModelEvery;
   std::int32_t num_idle_ = 0;     // steps without drafts, though there might have been some
   std::int32_t num_drafted_ = 0;  // steps with drafts, in a row
 };
