@@ -90,10 +90,13 @@ TEST(QuantizedPlan, IsWhatIsLoaded) {
 // A matrix of a usual size takes what its tensors take.
 TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
   constexpr std::int64_t kSize = 4096;
-  const auto ratio = [](Encoding encoding, std::uint64_t file_bytes) {
-    return static_cast<double>(packed_weight_bytes(encoding, kSize, kSize, LoadQuantization::kNone,
+  const auto ratio_of = [](Encoding encoding, std::int64_t size, std::uint64_t file_bytes) {
+    return static_cast<double>(packed_weight_bytes(encoding, size, size, LoadQuantization::kNone,
                                                    /*vocabulary=*/false)) /
            static_cast<double>(file_bytes);
+  };
+  const auto ratio = [&](Encoding encoding, std::uint64_t file_bytes) {
+    return ratio_of(encoding, kSize, file_bytes);
   };
   constexpr std::uint64_t kWeights = kSize * kSize;
   for (const std::uint64_t bits : {2U, 3U, 4U, 8U}) {
@@ -138,6 +141,13 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
         EXPECT_GE(found, 1.0) << "blocks of " << block << (is_nested ? ", nested" : "");
       }
     }
+  }
+  for (const std::int64_t size : {576, 640, 896, 2048}) {  // of small models
+    const auto blocks = static_cast<std::uint64_t>(size * size / 64);
+    const double found = ratio_of(codebook_encoding(Codebook::kNF4, /*nested=*/true, 64), size,
+                                  blocks * 33 + (blocks + 255) / 256 * 4);
+    EXPECT_LE(found, 1.005) << size << " inputs, nested";
+    EXPECT_GE(found, 1.0) << size << " inputs, nested";
   }
   for (const int bits : {2, 3, 4, 8}) {
     for (const std::int64_t span : {32, 64, 128}) {

@@ -259,7 +259,7 @@ struct TestMatrix {
     }
   }
 
-  // Every code is likely; nested rows begin anywhere in runs of any length.
+  // Every code is likely; nested rows follow each other from anywhere in runs of any length.
   void put_codebook(std::mt19937& random) {
     const CodebookGroups form = codebook_groups(encoding);
     std::normal_distribution<float> normal(0.0F, 1.0F / std::sqrt(static_cast<float>(cols)));
@@ -271,15 +271,24 @@ struct TestMatrix {
       for (std::int64_t g = 0; !form.nested && g < cols / kGroupSize; ++g) {
         put_float(row + static_cast<std::size_t>(form.span_offset(cols, g)), normal(random));
       }
-      if (!form.nested) continue;
-      const auto shift = static_cast<int>(random() % 3);
-      const auto run = static_cast<unsigned>(kMinNestedRun << shift);
-      const auto place = NestedPlace::of(static_cast<std::int64_t>(random() % run), shift);
-      put_float(row, normal(random));
+    }
+    if (!form.nested) return;
+    const auto shift = static_cast<int>(random() % 3);
+    const auto run = static_cast<unsigned>(kMinNestedRun << shift);
+    const auto first = NestedPlace::of(static_cast<std::int64_t>(random() % run), shift);
+    const float offset = normal(random);
+    const std::int64_t row_spans = cols / kGroupSize >> form.span_shift;
+    std::vector<float> units(
+        static_cast<std::size_t>(first.unit_of(rows * row_spans) + nested_units(cols)));
+    for (float& unit : units) unit = normal(random);
+    for (std::int64_t n = 0; n < rows; ++n) {
+      const std::size_t row = static_cast<std::size_t>(n) * row_bytes;
+      const NestedPlace place = first.after(n * row_spans);
+      put_float(row, offset);
       std::memcpy(&data[row + 4], &place.bits, sizeof(place.bits));
-      for (std::int64_t i = 0; i < nested_units(cols); ++i) {
-        put_float(row + 8 + 4 * static_cast<std::size_t>(i), normal(random));
-      }
+      const std::int64_t begin = first.unit_of(n * row_spans);
+      std::memcpy(&data[row + 8], &units[static_cast<std::size_t>(begin)],
+                  static_cast<std::size_t>(4 * nested_units(cols)));
     }
   }
 

@@ -68,22 +68,35 @@ bool pack_f8_group(const PanelRows& source, std::int64_t codes, std::uint8_t* ou
   return !nan;
 }
 
-// Offsets, places and units. Where a place leads to no unit the rows are not what encode_rows()
-// makes.
+// What the rows begin with, once for all of them; false for rows that do not follow each other as
+// encode_rows() makes them.
 bool pack_nested_tail(const PanelRows& source, const CodebookPanel& form, std::uint8_t* tail) {
+  const std::uint8_t* const first_row = source.rows[0];
+  const std::int64_t row_spans = form.row_spans(source.inputs);
+  const NestedPlace first = {load_word(first_row + 4)};
+  std::memset(
+      tail, 0,
+      static_cast<std::size_t>(form.bytes(source.inputs) - form.tail_offset(source.inputs)));
+  std::memcpy(tail, first_row, CodebookPanel::kUnitsOffset);
   FiniteCheck check(Encoding::kF32);
-  const std::int64_t units = nested_units(source.inputs);
-  const std::int64_t last_span = (source.inputs / kGroupInputs >> form.span_shift) - 1;
+  check.see(load_word(first_row));
   bool fits = true;
-  for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
-    for (std::int64_t i = 0; i < 2 + units; ++i) {
-      const std::uint32_t word = load_word(source.rows[n] + 4 * i);
-      if (i == 1) {
-        fits = fits && NestedPlace{word}.unit_of(last_span) < units;
-      } else {
-        check.see(word);
-      }
-      std::memcpy(tail + i * CodebookPanel::kLine + 4 * n, &word, 4);
+  std::int64_t num_units = 0;
+  for (std::int64_t n = 0; n < source.num_rows; ++n) {
+    const std::uint8_t* row = source.rows[n];
+    const NestedPlace place = {load_word(row + 4)};
+    fits = fits && load_word(row) == load_word(first_row) &&
+           place.bits == first.after(n * row_spans).bits;
+    const std::int64_t begin = first.unit_of(n * row_spans);
+    for (std::int64_t i = 0; fits && i <= place.unit_of(row_spans - 1); ++i) {
+      const std::uint32_t unit = load_word(row + 8 + 4 * i);
+      std::uint8_t* to = tail + CodebookPanel::kUnitsOffset + 4 * (begin + i);
+      // Its first may be the last of the row before.
+      fits = begin + i >= num_units ? begin + i < form.units(source.inputs) : load_word(to) == unit;
+      if (!fits) break;
+      check.see(unit);
+      std::memcpy(to, &unit, sizeof(unit));
+      num_units = begin + i + 1;
     }
   }
   return fits && check.all_finite();

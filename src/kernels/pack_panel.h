@@ -11,11 +11,12 @@
 
 namespace quire {
 
-// The 16 rows of a panel, each of `inputs` weights; where there are fewer, rows of zero bytes.
+// The 16 rows of a panel, each of `inputs` weights; behind the last that there is, rows of zeros.
 struct PanelRows {
   Encoding encoding = Encoding::kF32;
   std::int64_t inputs = 0;
   const std::uint8_t* rows[kPanelOutputs] = {};
+  std::int64_t num_rows = kPanelOutputs;  // without those of zeros
 };
 
 // Bytes of scratch that pack_panel() needs for a layout.

@@ -74,6 +74,20 @@ void decode_blocks(Encoding encoding, const std::uint8_t* panel, std::int64_t co
   }
 }
 
+// A row of weights of zero for an output of the last panel that there is not. Zero bytes are that,
+// but for codes of a table whose scales are not their own.
+std::vector<std::uint8_t> zero_row(Encoding encoding, std::int64_t inputs,
+                                   std::uint64_t row_bytes) {
+  std::vector<std::uint8_t> row(row_bytes);
+  if (!is_nested_codebook(encoding)) return row;
+  const CodebookGroups form = codebook_groups(encoding);
+  const auto code =
+      static_cast<unsigned>(std::find(form.table, form.table + 16, 0.0F) - form.table);
+  std::fill(row.begin() + form.header_bytes(inputs), row.end(),
+            static_cast<std::uint8_t>(code | code << 4U));
+  return row;
+}
+
 bool same_order(const EncodedMatrix& a, const EncodedMatrix& b) {
   if (a.input_order == nullptr || b.input_order == nullptr) return a.input_order == b.input_order;
   return std::equal(a.input_order, a.input_order + a.cols, b.input_order);
@@ -284,6 +298,12 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
     if (!same_order(parts[i], parts[0])) {
       return Status::bad_model("matrices that are used as one differ in the order of their inputs");
     }
+    if (is_nested_codebook(encoding) && weight.outputs_ % kPanelOutputs != 0) {
+      return Status::unimplemented(
+          fmt::format("matrices that are used as one have {} rows, no multiple of {}, of {}",
+                      parts[i - 1].rows, kPanelOutputs, encoding_traits(encoding).name),
+          "use a checkpoint without double quantization");
+    }
     weight.outputs_ += parts[i].rows;
   }
   const auto row_bytes = encoded_row_bytes(encoding, weight.inputs_);
@@ -299,8 +319,7 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
   auto* const packed = reinterpret_cast<std::uint8_t*>(weight.buffer_.data());
   weight.bytes_ = {packed, weight.buffer_.size()};
   if (weight.is_ordered_) std::memcpy(packed + panel_bytes, parts[0].input_order, order_bytes);
-  // A row of zeros for each output of the last panel that there is not.
-  const std::vector<std::uint8_t> zeros(weight.outputs_ % kPanelOutputs == 0 ? 0 : *row_bytes);
+  const std::vector<std::uint8_t> zeros = zero_row(encoding, weight.inputs_, *row_bytes);
   const std::uint64_t scratch_bytes =
       (pack_scratch_bytes(weight.layout_, weight.inputs_) + 63) / 64 * 64;
   QUIRE_ASSIGN_OR_RETURN(
@@ -313,6 +332,7 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
         scratch.bytes().subspan(scratch_bytes * static_cast<std::uint64_t>(worker), scratch_bytes);
     for (std::int64_t p = begin; p < end; ++p) {
       PanelRows source = {.encoding = encoding, .inputs = weight.inputs_};
+      source.num_rows = std::min(kPanelOutputs, weight.outputs_ - p * kPanelOutputs);
       for (std::int64_t n = 0; n < kPanelOutputs; ++n) {
         const std::uint8_t* row = find_row(parts, num_parts, *row_bytes, p * kPanelOutputs + n);
         source.rows[n] = row == nullptr ? zeros.data() : row;

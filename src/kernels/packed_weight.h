@@ -28,6 +28,7 @@
 
 #include "base/status.h"
 #include "kernels/weight_layout.h"
+#include "quant/codebook_groups.h"
 #include "quant/encoding.h"
 #include "quant/load_quantization.h"
 #include "tensor/buffer.h"
@@ -38,7 +39,7 @@ class ThreadPool;
 
 // Changes whenever the packed bytes of some checkpoint do, or which of its matrices are packed as
 // one: what was packed before and kept is not read again then.
-inline constexpr int kPackedWeightVersion = 7;
+inline constexpr int kPackedWeightVersion = 8;
 
 std::string_view weight_layout_name(WeightLayout layout);
 
@@ -73,7 +74,8 @@ WeightLayout layout_at_load(Encoding encoding, std::int64_t inputs, const PackOp
 // Whether matrices of so many rows can be packed as one, below each other: where the outputs of a
 // panel share scales, none may be of two matrices.
 constexpr bool can_be_stacked(Encoding encoding, std::int64_t rows) {
-  return encoding != Encoding::kF8Block128 || rows % kPanelOutputs == 0;
+  const bool shares = encoding == Encoding::kF8Block128 || is_nested_codebook(encoding);
+  return !shares || rows % kPanelOutputs == 0;
 }
 
 class PackedWeight {

@@ -38,8 +38,14 @@ TEST(PackedWeight, TakesTheBytesThatArePlanned) {
     const TestMatrix matrix(encoding, 48, 768, 22);
     const PackedWeight weight = pack_or_die(pool, matrix);
     EXPECT_EQ(weight.size_bytes(), packed_bytes(layout_of(encoding), 48, 768));
+    // Nested rows repeat what the file has once for many of them.
+    const EncodingTraits& traits = encoding_traits(encoding);
+    const auto blocks_bytes =
+        static_cast<std::uint64_t>(768 / traits.block_elements * traits.block_bytes);
+    const std::uint64_t row_bytes =
+        is_nested_codebook(encoding) ? blocks_bytes : encoded_row_bytes(encoding, 768).value();
     const double ratio =
-        static_cast<double>(weight.size_bytes()) / static_cast<double>(matrix.data.size());
+        static_cast<double>(weight.size_bytes()) / static_cast<double>(48 * row_bytes);
     EXPECT_GE(ratio, 1.0) << encoding_traits(encoding).name;
     EXPECT_LE(ratio, 1.03) << encoding_traits(encoding).name;
   }
@@ -83,6 +89,28 @@ TEST(PackedWeight, StackedPartsAreOneMatrix) {
   EXPECT_EQ(decode(*weight), expected);
 }
 
+// Panels of nested rows have what all of their rows share.
+TEST(PackedWeight, NestedRowsFollowEachOther) {
+  ThreadPool pool(1);
+  const TestMatrix matrix(Encoding::kNF4Nested64, 48, 640, 1);
+  const auto row_bytes = encoded_row_bytes(matrix.encoding, matrix.cols).value();
+  const auto pack = [&](std::int64_t first, std::int64_t split) {
+    const std::uint8_t* rows = matrix.data.data() + static_cast<std::uint64_t>(first) * row_bytes;
+    const EncodedMatrix parts[] = {
+        {matrix.encoding, split, matrix.cols, rows},
+        {matrix.encoding, 8, matrix.cols, rows + static_cast<std::uint64_t>(split) * row_bytes}};
+    return PackedWeight::pack(pool, parts, 2);
+  };
+  EXPECT_TRUE(pack(3, 32).ok());  // panels may begin with any row
+  EXPECT_EQ(pack(3, 24).status().code(), StatusCode::kUnimplemented);
+  TestMatrix swapped = matrix;
+  std::swap_ranges(swapped.data.begin(),
+                   swapped.data.begin() + static_cast<std::ptrdiff_t>(row_bytes),
+                   swapped.data.begin() + static_cast<std::ptrdiff_t>(row_bytes));
+  const EncodedMatrix view = swapped.view();
+  EXPECT_EQ(PackedWeight::pack(pool, &view, 1).status().code(), StatusCode::kBadModel);
+}
+
 TEST(PackedWeight, TellsOnceOfEveryByteThatItHasRead) {
   ThreadPool pool(2);
   const TestMatrix first(Encoding::kF32, 700, 1024, 1);
@@ -120,8 +148,8 @@ TEST(PackedWeight, TheBytesOfEachLayoutAreThoseOfThisVersion) {
     options.quantization = quantization;
     add(TestMatrix(Encoding::kBF16, 21, 512, 1), options);
   }
-  EXPECT_EQ(kPackedWeightVersion, 7);
-  EXPECT_EQ(hash, 6882825663156240822U);
+  EXPECT_EQ(kPackedWeightVersion, 8);
+  EXPECT_EQ(hash, 10791339065232478306U);
 }
 
 TEST(PackedWeight, AViewHasTheWeightsOfWhatItWasPackedTo) {

@@ -42,6 +42,12 @@ struct NestedPlace {
   static constexpr NestedPlace of(std::int64_t first, int shift) {
     return {static_cast<std::uint32_t>(first) | static_cast<std::uint32_t>(shift) << 24};
   }
+  // Of the span that comes `spans` later.
+  constexpr NestedPlace after(std::int64_t spans) const {
+    const int shift = static_cast<int>(bits >> 24);
+    return of((static_cast<std::int64_t>(bits & 0xFFFFFFU) + spans) % (kMinNestedRun << shift),
+              shift);
+  }
   [[gnu::always_inline]] constexpr std::int64_t unit_of(std::int64_t span) const {
     return (static_cast<std::int64_t>(bits & 0xFFFFFFU) + span) >> (8 + (bits >> 24));
   }

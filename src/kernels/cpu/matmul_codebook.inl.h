@@ -56,32 +56,32 @@ struct CodebookScales {
 
  private:
   [[gnu::always_inline]] void find_units(std::int64_t g) {
+    const std::int64_t row_spans = form.row_spans(args.inputs);
     const auto span = static_cast<int>(g >> form.span_shift);
-    F past = V::set1(static_cast<float>(-args.inputs));  // less the spans where a unit ends
+    F past = V::set1(static_cast<float>(-row_spans));  // less the spans up to where a unit ends
     for (int n = 0; n < N; ++n) {
-      const std::uint8_t* tail = panel[n] + form.tail_offset(args.inputs) + 4 * lane[n];
-      const I place = V::load_int(tail + CodebookPanel::kLine);
-      const I first = V::bit_and(place, V::set1_int(0xFFFFFF));
-      const I shift = V::add32(V::template shift_right<24>(place), V::set1_int(8));
-      const I unit = V::shift_right_each(V::add32(first, V::set1_int(span)), shift);
-      const I at = V::add32(V::template shift_left<4>(unit), V::lanes());  // of 16 a line
-      units[n] = V::gather(reinterpret_cast<const float*>(tail + 2 * CodebookPanel::kLine), at);
-      offsets[n] = V::load(reinterpret_cast<const float*>(tail));
-      // 2^shift; exact, as all of these are small or multiples of 256.
-      const F run = V::as_float(V::template shift_left<23>(V::add32(shift, V::set1_int(127))));
-      const F next_unit = V::mul(V::add(V::to_float(unit), V::set1(1.0F)), run);
-      past = V::max(past, V::sub(V::to_float(first), next_unit));
+      const std::uint8_t* tail = panel[n] + form.tail_offset(args.inputs);
+      std::uint32_t place = 0;
+      __builtin_memcpy(&place, tail + CodebookPanel::kPlaceOffset, sizeof(place));
+      const int shift = 8 + static_cast<int>(place >> 24);
+      const I rows = V::add32(V::lanes(), V::set1_int(static_cast<int>(lane[n])));
+      const I at = V::add32(V::mul32(rows, V::set1_int(static_cast<int>(row_spans))),
+                            V::set1_int(static_cast<int>(place & 0xFFFFFFU) + span));
+      units[n] = V::gather(reinterpret_cast<const float*>(tail + CodebookPanel::kUnitsOffset),
+                           V::shift_right_by(at, shift));
+      offsets[n] = V::set1(*reinterpret_cast<const float*>(tail));
+      const int run = 1 << shift;
+      const I in_run = V::bit_and(at, V::set1_int(run - 1));
+      past = V::max(past, V::to_float(V::sub32(in_run, V::set1_int(run))));
       if (g == 0) fetch_tail(tail + args.panel_bytes * (N * V::kWidth / kPanelOutputs));
     }
-    end = static_cast<std::int64_t>(-V::largest(past)) << form.span_shift;
+    end = (span + static_cast<std::int64_t>(-V::largest(past))) << form.span_shift;
   }
 
   // Of a panel that comes next: the end of one is far ahead of where it is read.
   [[gnu::always_inline]] static void fetch_tail(const std::uint8_t* tail) {
-    constexpr int kLines = 4;  // offsets, places and the units of most rows
-    for (int i = 0; i < kLines; ++i) {
-      __builtin_prefetch(tail + i * CodebookPanel::kLine, 0, V::kFetchLocality);
-    }
+    __builtin_prefetch(tail, 0, V::kFetchLocality);
+    __builtin_prefetch(tail + CodebookPanel::kLine, 0, V::kFetchLocality);
   }
 };
 

@@ -95,6 +95,7 @@ struct MatmulVec8 : Vec8 {
   static I add16(I a, I b) { return _mm256_add_epi16(a, b); }
   static I add32(I a, I b) { return _mm256_add_epi32(a, b); }
   static I sub32(I a, I b) { return _mm256_sub_epi32(a, b); }
+  static I mul32(I a, I b) { return _mm256_mullo_epi32(a, b); }
   // Sums of two products of unsigned by signed bytes, in 16 bits.
   static I multiply_add_bytes(I bytes, I signed_bytes) {
     return _mm256_maddubs_epi16(bytes, signed_bytes);

@@ -41,18 +41,25 @@ __device__ inline float nested_scale(std::uint32_t byte) {
   return byte < 127 ? -scale : scale;
 }
 
+// The scale that a byte of a nested panel stands for, which ends with `tail`, in span `span` of all
+// its rows: with two roundings, as CodebookPanel::scale().
+__device__ inline float nested_span_scale(const std::uint8_t* tail, std::uint32_t byte,
+                                          std::int64_t span) {
+  const NestedPlace place = {
+      *reinterpret_cast<const std::uint32_t*>(tail + CodebookPanel::kPlaceOffset)};
+  const std::int64_t unit = place.unit_of(span);
+  const float product =
+      __fmul_rn(nested_scale(byte), float_at(tail + CodebookPanel::kUnitsOffset + 4 * unit));
+  return __fadd_rn(product, float_at(tail));
+}
+
 // CodebookPanel::scale().
 __device__ inline float codebook_scale(const CodebookPanel& book, const std::uint8_t* panel,
                                        std::int64_t inputs, std::int64_t group, int n) {
   const std::uint8_t* scales = panel + book.scales_offset(group);
   if (!book.nested) return float_at(scales + 4 * n);
-  const std::uint8_t* tail = panel + book.tail_offset(inputs) + 4 * n;
-  const NestedPlace place = {*reinterpret_cast<const std::uint32_t*>(tail + CodebookPanel::kLine)};
-  const std::int64_t unit = place.unit_of(group >> book.span_shift);
-  // With two roundings.
-  const float product =
-      __fmul_rn(nested_scale(scales[n]), float_at(tail + (2 + unit) * CodebookPanel::kLine));
-  return __fadd_rn(product, float_at(tail));
+  return nested_span_scale(panel + book.tail_offset(inputs), scales[n],
+                           n * book.row_spans(inputs) + (group >> book.span_shift));
 }
 
 }  // namespace quire::cuda

@@ -23,7 +23,8 @@ struct SpanScales {
 struct PanelHeader {
   float factor[2] = {1.0F, 1.0F};      // or the scale of a row
   ZeroPairs zeros;                     // of a row, where they are not of each span
-  const std::uint8_t* tail = nullptr;  // of a nested codebook's panel, for the lane's outputs
+  const std::uint8_t* tail = nullptr;  // of a nested codebook's panel
+  std::int64_t row_spans = 0;          // the same one's
 };
 
 __device__ inline float2 float_pair_at(const std::uint8_t* from) {
@@ -79,22 +80,10 @@ __device__ PanelHeader load_panel_header(const std::uint8_t* panel, std::int64_t
     }
   }
   if constexpr (is_codebook(kLayout)) {
-    header.tail = panel + CodebookPanel::of(kLayout).tail_offset(inputs) + 8 * g;
+    header.tail = panel + CodebookPanel::of(kLayout).tail_offset(inputs);
+    header.row_spans = CodebookPanel::of(kLayout).row_spans(inputs);
   }
   return header;
-}
-
-template <WeightLayout kLayout>
-__device__ float nested_span_scale(const PanelHeader& header, std::uint32_t byte,
-                                   std::int64_t group, int row) {
-  constexpr CodebookPanel kPanel = CodebookPanel::of(kLayout);
-  const std::uint8_t* tail = header.tail + 4 * row;
-  const NestedPlace place = {word_at(tail + CodebookPanel::kLine)};
-  const std::int64_t unit = place.unit_of(group >> kPanel.span_shift);
-  // With two roundings, as CodebookPanel::scale().
-  const float product =
-      __fmul_rn(nested_scale(byte), float_at(tail + (2 + unit) * CodebookPanel::kLine));
-  return __fadd_rn(product, float_at(tail));
 }
 
 // Of the span that group `index` of the panel is in or, with has_halves, of half `half` of it:
@@ -108,8 +97,10 @@ __device__ SpanScales load_span_scales(const PanelHeader& header, const std::uin
   if constexpr (kForm.span_groups == 0) return {{header.factor[0], header.factor[1]}, {}};
   if constexpr (is_codebook(kLayout)) {
     if constexpr (CodebookPanel::of(kLayout).nested) {
-      return {{nested_span_scale<kLayout>(header, block[2 * g], index, 0),
-               nested_span_scale<kLayout>(header, block[2 * g + 1], index, 1)},
+      const std::int64_t span =
+          2 * g * header.row_spans + (index >> CodebookPanel::of(kLayout).span_shift);
+      return {{nested_span_scale(header.tail, block[2 * g], span),
+               nested_span_scale(header.tail, block[2 * g + 1], span + header.row_spans)},
               {}};
     }
     const float2 scale = float_pair_at(block + 8 * g);
