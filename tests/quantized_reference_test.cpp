@@ -116,7 +116,7 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
     }
   }
   for (const std::uint64_t bits : {4U, 8U}) {
-    for (const std::uint64_t span : {32U, 64U, 128U, 4096U}) {
+    for (const std::uint64_t span : {32U, 64U, 128U, 256U, 4096U}) {
       // Codes and scales, as compressed-tensors writes symmetric ones.
       const std::uint64_t bytes = kWeights * bits / 8 + kWeights / span * 2;
       GroupedTensor matrix;
@@ -150,8 +150,7 @@ TEST(QuantizedSize, ResidentIsTheFilesWithinThreePercent) {
     EXPECT_GE(found, 1.0) << size << " inputs, nested";
   }
   for (const int bits : {2, 3, 4, 8}) {
-    for (const std::int64_t span : {32, 64, 128}) {
-      if (span == 128 && bits != 4) continue;
+    for (const std::int64_t span : {32, 64, 128, 256}) {
       // Words of ten codes of 3 bits, bytes of the others; a scale and a zero point for each group.
       const std::uint64_t codes =
           bits == 3 ? kWeights / 10 * 4 : kWeights * static_cast<std::uint64_t>(bits) / 8;

@@ -66,6 +66,7 @@ KINDS = {
     "awq_gemm_g64": awq(),
     "awq_gemv_g64": awq(version="gemv"),
     "compressed_w4_g32": compressed("pack-quantized", 4, "group", 32),
+    "compressed_w4_g128": compressed("pack-quantized", 4, "group", 128),
     "compressed_w4_g128_asym": compressed("pack-quantized", 4, "group", 128, symmetric=False),
     "compressed_w8a8": compressed("int-quantized", 8, "channel", activations={
         "num_bits": 8, "type": "int", "symmetric": True, "strategy": "token", "dynamic": True}),
@@ -120,6 +121,7 @@ KINDS |= {
     "hqq_w8_g64": hqq(8, 64),
     "hqq_w3_g64": hqq(3, 64),
     "hqq_w2_g64_bf16": hqq(2, 64, "bfloat16"),
+    "hqq_w2_g256": hqq(2, 256),
 }
 
 

@@ -140,13 +140,14 @@ struct GroupLayout {
   }
 };
 
-// Layouts with zero points for codes of as many bits, from the smallest span on.
-inline constexpr int kNumZeroLayouts = 6;
+// Layouts with zero points for codes of as many bits, from the smallest span on; those of 8 bits
+// end one earlier.
+inline constexpr int kNumZeroLayouts = 7;
 
 [[gnu::always_inline]] constexpr GroupLayout zero_group_layout(WeightLayout layout) {
   const int place = static_cast<int>(layout) - static_cast<int>(WeightLayout::kUint4Zero32);
   const int index = place % kNumZeroLayouts;
-  constexpr int kShifts[kNumZeroLayouts] = {0, 1, 2, 40, 0, 1};
+  constexpr int kShifts[kNumZeroLayouts] = {0, 1, 2, 40, 0, 1, 2};
   return {.code_bits = place < kNumZeroLayouts ? 4 : 8,
           .has_minimum = true,
           .span = ScaleSpan::kZeroGroups,
@@ -183,6 +184,7 @@ inline constexpr int kNumZeroLayouts = 6;
     case WeightLayout::kUint4ZeroRow:
     case WeightLayout::kUint4Scale32:
     case WeightLayout::kUint4Scale64:
+    case WeightLayout::kUint4Scale128:
     case WeightLayout::kInt8Zero32:
     case WeightLayout::kInt8Zero64:
     case WeightLayout::kInt8Zero128:

@@ -357,6 +357,7 @@ bool pack_panel(const PanelRows& source, WeightLayout layout, std::span<std::byt
     case WeightLayout::kUint4ZeroRow:
     case WeightLayout::kUint4Scale32:
     case WeightLayout::kUint4Scale64:
+    case WeightLayout::kUint4Scale128:
     case WeightLayout::kInt8Zero32:
     case WeightLayout::kInt8Zero64:
     case WeightLayout::kInt8Zero128:

@@ -135,6 +135,8 @@ std::string_view weight_layout_name(WeightLayout layout) {
       return "uint4_scale32";
     case WeightLayout::kUint4Scale64:
       return "uint4_scale64";
+    case WeightLayout::kUint4Scale128:
+      return "uint4_scale128";
     case WeightLayout::kInt8Zero32:
       return "int8_zero32";
     case WeightLayout::kInt8Zero64:
@@ -201,6 +203,8 @@ WeightLayout layout_of(Encoding encoding) {
       return WeightLayout::kUint4Scale32;
     case Encoding::kUint4Scale64:
       return WeightLayout::kUint4Scale64;
+    case Encoding::kUint4Scale128:
+      return WeightLayout::kUint4Scale128;
     case Encoding::kInt8Zero32:
       return WeightLayout::kInt8Zero32;
     case Encoding::kInt8Zero64:

@@ -28,13 +28,14 @@ enum class WeightLayout : std::uint8_t {
   kInt8Row,       // quantized at load: one scale for each output
   kInt4Group128,  // quantized at load: one scale for 128 inputs of an output
   // Scales with zero points (quant/zero_groups.h): one for 32, 64 or 128 inputs, or for all of
-  // them; of the last two, one zero point for all of them
+  // them; kUint4Scale*, kInt8Scale*: one zero point for all of them
   kUint4Zero32,
   kUint4Zero64,
   kUint4Zero128,
   kUint4ZeroRow,
   kUint4Scale32,
   kUint4Scale64,
+  kUint4Scale128,
   kInt8Zero32,
   kInt8Zero64,
   kInt8Zero128,
@@ -81,14 +82,17 @@ enum class WeightLayout : std::uint8_t {
   kBlocksHqq2Span32,
   kBlocksHqq2Span64,
   kBlocksHqq2Span128,
+  kBlocksHqq2Span256,
   kBlocksHqq3Span32,
   kBlocksHqq3Span64,
   kBlocksHqq3Span128,
   kBlocksHqq4Span32,
   kBlocksHqq4Span64,
   kBlocksHqq4Span128,
+  kBlocksHqq4Span256,
   kBlocksHqq8Span32,
   kBlocksHqq8Span64,
+  kBlocksHqq8Span128,
   kBlocksGptq2Span32,
   kBlocksGptq2Span64,
   kBlocksGptq2Span128,
@@ -98,7 +102,7 @@ enum class WeightLayout : std::uint8_t {
   kBlocksGptq3Span128,
   kBlocksGptq3Span256
 };
-inline constexpr int kNumWeightLayouts = 77;
+inline constexpr int kNumWeightLayouts = 81;
 inline constexpr WeightLayout kFirstBlocks = WeightLayout::kBlocksQ2_K;
 
 inline constexpr std::int64_t kPanelOutputs = 16;

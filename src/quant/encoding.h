@@ -45,6 +45,7 @@ enum class Encoding : std::uint8_t {
   kUint4ZeroRow,
   kUint4Scale32,
   kUint4Scale64,
+  kUint4Scale128,
   kInt8Zero32,
   kInt8Zero64,
   kInt8Zero128,
@@ -94,14 +95,17 @@ enum class Encoding : std::uint8_t {
   kHqq2Span32,  // quant/hqq_block.h
   kHqq2Span64,
   kHqq2Span128,
+  kHqq2Span256,
   kHqq3Span32,
   kHqq3Span64,
   kHqq3Span128,
   kHqq4Span32,
   kHqq4Span64,
   kHqq4Span128,
+  kHqq4Span256,
   kHqq8Span32,
   kHqq8Span64,
+  kHqq8Span128,
   kGptq2Span32,
   kGptq2Span64,
   kGptq2Span128,
@@ -111,7 +115,7 @@ enum class Encoding : std::uint8_t {
   kGptq3Span128,
   kGptq3Span256
 };
-inline constexpr int kNumEncodings = 79;
+inline constexpr int kNumEncodings = 83;
 inline constexpr Encoding kFirstCompact = Encoding::kQ2_K;
 
 struct EncodingTraits {

@@ -15,10 +15,11 @@ constexpr int kHqqSignedZero = 128;
 
 // In the order of the encodings.
 constexpr HqqForm kHqqForms[] = {
-    {2, 32},          {2, 64},          {2, 128},          {3, 32},           {3, 64},
-    {3, 128},         {4, 32},          {4, 64},           {4, 128},          {8, 32},
-    {8, 64},          {2, 32, 2, true}, {2, 64, 2, true},  {2, 128, 1, true}, {2, 256, 1, true},
-    {3, 32, 2, true}, {3, 64, 2, true}, {3, 128, 1, true}, {3, 256, 1, true}};
+    {2, 32},           {2, 64},           {2, 128},          {2, 256},         {3, 32},
+    {3, 64},           {3, 128},          {4, 32},           {4, 64},          {4, 128},
+    {4, 256},          {8, 32},           {8, 64},           {8, 128},         {2, 32, 2, true},
+    {2, 64, 2, true},  {2, 128, 1, true}, {2, 256, 1, true}, {3, 32, 2, true}, {3, 64, 2, true},
+    {3, 128, 1, true}, {3, 256, 1, true}};
 static_assert(std::size(kHqqForms) == static_cast<std::size_t>(Encoding::kGptq3Span256) -
                                           static_cast<std::size_t>(Encoding::kHqq2Span32) + 1);
 

@@ -26,7 +26,8 @@ Encoding zero_groups_encoding(int code_bits, std::int64_t span, std::int64_t inp
   } else if (span % 64 == 0) {
     index = 1;
   }
-  if (zero_of_row && index < 2) index += 4;  // in wider spans a zero point more is no matter
+  // Of 8 bits with wider spans a zero point more is no matter, and keeps lines aligned.
+  if (zero_of_row && index < (code_bits == 4 ? 3 : 2)) index += 4;
   const auto first = code_bits == 4 ? Encoding::kUint4Zero32 : Encoding::kInt8Zero32;
   return static_cast<Encoding>(static_cast<int>(first) + index);
 }

@@ -5,7 +5,7 @@
 // A row begins with its factor, a float and a power of two: it is one, unless scales that a file
 // keeps in another format do not fit the range of half precision. All products are exact in
 // float32. Then come spans: scale, zero point, codes; or, where a row has one zero point for all of
-// its spans of 32 or 64 inputs, that zero point, and spans of scale and codes.
+// its spans, that zero point, and spans of scale and codes.
 //   4 bits: zero point of a byte, 0 to 255; of each 32 codes byte j has code j in its low nibble
 //   and
 //           code j + 16 in its high one, as in Q4_0
@@ -61,7 +61,7 @@ constexpr ZeroGroups zero_groups(Encoding encoding) {
   const bool four = encoding < Encoding::kInt8Zero32;
   const int index = static_cast<int>(encoding) -
                     static_cast<int>(four ? Encoding::kUint4Zero32 : Encoding::kInt8Zero32);
-  constexpr int kShifts[] = {0, 1, 2, kRowSpanShift, 0, 1};
+  constexpr int kShifts[] = {0, 1, 2, kRowSpanShift, 0, 1, 2};
   return {.code_bits = four ? 4 : 8, .span_shift = kShifts[index], .zero_of_row = index >= 4};
 }
 

@@ -158,7 +158,9 @@ struct GroupReader {
 [[gnu::always_inline]] inline void share_with_wider_spans(
     MatmulKernel (&kernels)[kNumWeightLayouts], WeightLayout smallest) {
   const auto first = static_cast<int>(smallest);
-  const int count = group_layout(smallest).zeros_of_panel ? 2 : 4;
+  const GroupLayout form = group_layout(smallest);
+  const int fewer = form.code_bits == 4 ? 3 : 2;
+  const int count = form.zeros_of_panel ? fewer : 4;
   for (int wider = first + 1; wider < first + count; ++wider) kernels[wider] = kernels[first];
 }
 

@@ -301,14 +301,17 @@ void set_avx2_expanders(MatmulKernels& kernels) {
   set(WeightLayout::kBlocksHqq2Span32, expand_hqq_bits<2, 32>);
   set(WeightLayout::kBlocksHqq2Span64, expand_hqq_bits<2, 64>);
   set(WeightLayout::kBlocksHqq2Span128, expand_hqq_bits<2, 128>);
+  set(WeightLayout::kBlocksHqq2Span256, expand_hqq_bits<2, 256>);
   set(WeightLayout::kBlocksHqq3Span32, expand_hqq_bits<3, 32>);
   set(WeightLayout::kBlocksHqq3Span64, expand_hqq_bits<3, 64>);
   set(WeightLayout::kBlocksHqq3Span128, expand_hqq_bits<3, 128>);
   set(WeightLayout::kBlocksHqq4Span32, expand_hqq4<32>);
   set(WeightLayout::kBlocksHqq4Span64, expand_hqq4<64>);
   set(WeightLayout::kBlocksHqq4Span128, expand_hqq4<128>);
+  set(WeightLayout::kBlocksHqq4Span256, expand_hqq4<256>);
   set(WeightLayout::kBlocksHqq8Span32, expand_hqq8<32>);
   set(WeightLayout::kBlocksHqq8Span64, expand_hqq8<64>);
+  set(WeightLayout::kBlocksHqq8Span128, expand_hqq8<128>);
   set(WeightLayout::kBlocksGptq2Span32, expand_gptq<2, 32, 2>);
   set(WeightLayout::kBlocksGptq2Span64, expand_gptq<2, 64, 2>);
   set(WeightLayout::kBlocksGptq2Span128, expand_gptq<2, 128, 1>);

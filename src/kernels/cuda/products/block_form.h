@@ -58,6 +58,8 @@ struct BlockShape {
       return {2, 20};
     case WeightLayout::kBlocksHqq2Span128:
       return {4, 36};
+    case WeightLayout::kBlocksHqq2Span256:
+      return {8, 68};
     case WeightLayout::kBlocksHqq3Span32:
       return {1, 16};
     case WeightLayout::kBlocksHqq3Span64:
@@ -70,10 +72,14 @@ struct BlockShape {
       return {2, 36};
     case WeightLayout::kBlocksHqq4Span128:
       return {4, 68};
+    case WeightLayout::kBlocksHqq4Span256:
+      return {8, 132};
     case WeightLayout::kBlocksHqq8Span32:
       return {1, 36};
     case WeightLayout::kBlocksHqq8Span64:
       return {2, 68};
+    case WeightLayout::kBlocksHqq8Span128:
+      return {4, 132};
     case WeightLayout::kBlocksGptq2Span32:
       return {2, 21};
     case WeightLayout::kBlocksGptq2Span64:

@@ -105,6 +105,8 @@ struct BlockCodes<WeightLayout::kBlocksHqq2Span64> : HqqCodes<2> {};
 template <>
 struct BlockCodes<WeightLayout::kBlocksHqq2Span128> : HqqCodes<2> {};
 template <>
+struct BlockCodes<WeightLayout::kBlocksHqq2Span256> : HqqCodes<2> {};
+template <>
 struct BlockCodes<WeightLayout::kBlocksHqq3Span32> : HqqCodes<3> {};
 template <>
 struct BlockCodes<WeightLayout::kBlocksHqq3Span64> : HqqCodes<3> {};
@@ -117,9 +119,13 @@ struct BlockCodes<WeightLayout::kBlocksHqq4Span64> : HqqCodes<4> {};
 template <>
 struct BlockCodes<WeightLayout::kBlocksHqq4Span128> : HqqCodes<4> {};
 template <>
+struct BlockCodes<WeightLayout::kBlocksHqq4Span256> : HqqCodes<4> {};
+template <>
 struct BlockCodes<WeightLayout::kBlocksHqq8Span32> : HqqCodes<8> {};
 template <>
 struct BlockCodes<WeightLayout::kBlocksHqq8Span64> : HqqCodes<8> {};
+template <>
+struct BlockCodes<WeightLayout::kBlocksHqq8Span128> : HqqCodes<8> {};
 template <>
 struct BlockCodes<WeightLayout::kBlocksGptq2Span32> : GptqCodes<2, 1, 2> {};
 template <>

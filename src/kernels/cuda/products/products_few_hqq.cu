@@ -12,6 +12,8 @@ FewLauncher few_hqq_launcher(WeightLayout layout) {
       return launch_few<WeightLayout::kBlocksHqq2Span64>;
     case WeightLayout::kBlocksHqq2Span128:
       return launch_few<WeightLayout::kBlocksHqq2Span128>;
+    case WeightLayout::kBlocksHqq2Span256:
+      return launch_few<WeightLayout::kBlocksHqq2Span256>;
     case WeightLayout::kBlocksHqq3Span32:
       return launch_few<WeightLayout::kBlocksHqq3Span32>;
     case WeightLayout::kBlocksHqq3Span64:
@@ -24,10 +26,14 @@ FewLauncher few_hqq_launcher(WeightLayout layout) {
       return launch_few<WeightLayout::kBlocksHqq4Span64>;
     case WeightLayout::kBlocksHqq4Span128:
       return launch_few<WeightLayout::kBlocksHqq4Span128>;
+    case WeightLayout::kBlocksHqq4Span256:
+      return launch_few<WeightLayout::kBlocksHqq4Span256>;
     case WeightLayout::kBlocksHqq8Span32:
       return launch_few<WeightLayout::kBlocksHqq8Span32>;
     case WeightLayout::kBlocksHqq8Span64:
       return launch_few<WeightLayout::kBlocksHqq8Span64>;
+    case WeightLayout::kBlocksHqq8Span128:
+      return launch_few<WeightLayout::kBlocksHqq8Span128>;
     default:
       return nullptr;
   }

@@ -12,6 +12,8 @@ ManyLauncher many_hqq_launcher(WeightLayout layout) {
       return launch_layout<WeightLayout::kBlocksHqq2Span64>;
     case WeightLayout::kBlocksHqq2Span128:
       return launch_layout<WeightLayout::kBlocksHqq2Span128>;
+    case WeightLayout::kBlocksHqq2Span256:
+      return launch_layout<WeightLayout::kBlocksHqq2Span256>;
     case WeightLayout::kBlocksHqq3Span32:
       return launch_layout<WeightLayout::kBlocksHqq3Span32>;
     case WeightLayout::kBlocksHqq3Span64:
@@ -24,10 +26,14 @@ ManyLauncher many_hqq_launcher(WeightLayout layout) {
       return launch_layout<WeightLayout::kBlocksHqq4Span64>;
     case WeightLayout::kBlocksHqq4Span128:
       return launch_layout<WeightLayout::kBlocksHqq4Span128>;
+    case WeightLayout::kBlocksHqq4Span256:
+      return launch_layout<WeightLayout::kBlocksHqq4Span256>;
     case WeightLayout::kBlocksHqq8Span32:
       return launch_layout<WeightLayout::kBlocksHqq8Span32>;
     case WeightLayout::kBlocksHqq8Span64:
       return launch_layout<WeightLayout::kBlocksHqq8Span64>;
+    case WeightLayout::kBlocksHqq8Span128:
+      return launch_layout<WeightLayout::kBlocksHqq8Span128>;
     default:
       return nullptr;
   }

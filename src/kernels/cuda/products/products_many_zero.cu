@@ -15,6 +15,8 @@ ManyLauncher many_zero_launcher(WeightLayout layout) {
       return launch_layout<WeightLayout::kUint4Scale32>;
     case WeightLayout::kUint4Scale64:
       return launch_layout<WeightLayout::kUint4Scale64>;
+    case WeightLayout::kUint4Scale128:
+      return launch_layout<WeightLayout::kUint4Scale128>;
     case WeightLayout::kInt8Zero32:
       return launch_layout<WeightLayout::kInt8Zero32>;
     case WeightLayout::kInt8Zero64:

@@ -132,7 +132,8 @@ TEST_F(CudaProducts, TakeCompactBlocksThatEndInTheMiddleOfASpan) {
       {Encoding::kMXFP4, 32},        {Encoding::kMXFP4, 352},       {Encoding::kNVFP4, 448},
       {Encoding::kNVFP4Scaled, 64},  {Encoding::kIQ4_NL, 352},      {Encoding::kHqq2Span32, 352},
       {Encoding::kHqq3Span64, 448},  {Encoding::kHqq3Span128, 640}, {Encoding::kHqq2Span128, 384},
-      {Encoding::kHqq4Span128, 640}, {Encoding::kGptq2Span32, 320}, {Encoding::kGptq3Span128, 640}};
+      {Encoding::kHqq2Span256, 768}, {Encoding::kHqq8Span128, 384}, {Encoding::kHqq4Span128, 640},
+      {Encoding::kGptq2Span32, 320}, {Encoding::kGptq3Span128, 640}};
   for (const auto& [encoding, inputs] : cases) {
     SCOPED_TRACE(encoding_traits(encoding).name);
     const TestMatrix matrix(encoding, 37, inputs, 12);

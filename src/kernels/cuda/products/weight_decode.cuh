@@ -258,7 +258,8 @@ __device__ void decode_quads(const PanelForm& form, const std::uint8_t* panel, s
       return decode.template operator()<WeightLayout::kUint4ZeroRow>();
     case WeightLayout::kUint4Scale32:
     case WeightLayout::kUint4Scale64:
-      return decode.template operator()<WeightLayout::kUint4Scale64>();
+    case WeightLayout::kUint4Scale128:
+      return decode.template operator()<WeightLayout::kUint4Scale128>();
     case WeightLayout::kInt8Zero32:
     case WeightLayout::kInt8Zero64:
     case WeightLayout::kInt8Zero128:
