@@ -42,11 +42,11 @@ class Acceptance {
     Count& count = counts_[match_class][std::min(rank, kRanks - 1)][place];
     count.tried = count.tried * decay_ + 1;
     count.right = count.right * decay_ + (right ? 1 : 0);
-    if (right && num_right_ < SpeculativeConfig::kMaxTokens) ++num_right_;
+    if (right) ++num_right_;
   }
 
-  // Drafts that were right, at all places; more than a step may have are not counted.
-  std::int32_t num_right() const { return num_right_; }
+  // Drafts that were right, at all places.
+  std::int64_t num_right() const { return num_right_; }
 
   // That the token at a place is right, where those before it were: what was seen, and
   // `prior` with the weight of kPriorWeight drafts.
@@ -64,7 +64,7 @@ class Acceptance {
     double tried = 0;
   };
   double decay_;
-  std::int32_t num_right_ = 0;
+  std::int64_t num_right_ = 0;
   std::array<std::array<std::array<Count, kPlaces>, kRanks>, kClasses> counts_{};
 };
 

@@ -16,8 +16,10 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   });
   std::erase_if(chances_, [&](const Chance& chance) {
     DraftOffer& offer = offers[chance.offer];
-    const std::int32_t trusted = computed ? 1 + offer.acceptance->num_right() : kMaxTreeDrafts;
-    return offer.num_chosen++ >= std::min(offer.most, trusted);
+    const std::int64_t most =
+        computed ? std::min<std::int64_t>(offer.most, 1 + offer.acceptance->num_right())
+                 : offer.most;
+    return offer.num_chosen++ >= most;
   });
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
 }

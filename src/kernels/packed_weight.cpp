@@ -323,7 +323,8 @@ Result<PackedWeight> PackedWeight::pack(ThreadPool& pool, const EncodedMatrix* p
   auto* const packed = reinterpret_cast<std::uint8_t*>(weight.buffer_.data());
   weight.bytes_ = {packed, weight.buffer_.size()};
   if (weight.is_ordered_) std::memcpy(packed + panel_bytes, parts[0].input_order, order_bytes);
-  const std::vector<std::uint8_t> zeros = zero_row(encoding, weight.inputs_, *row_bytes);
+  std::vector<std::uint8_t> zeros;
+  if (weight.outputs_ % kPanelOutputs != 0) zeros = zero_row(encoding, weight.inputs_, *row_bytes);
   const std::uint64_t scratch_bytes =
       (pack_scratch_bytes(weight.layout_, weight.inputs_) + 63) / 64 * 64;
   QUIRE_ASSIGN_OR_RETURN(
