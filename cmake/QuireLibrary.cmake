@@ -1,9 +1,9 @@
 # quire_compile_by_folder(<target> <sources...>)
 #
 # Compiles the sources of each folder together (a unity build), so that headers are parsed and
-# templates instantiated once a folder. What files have in their unnamed namespaces is then seen by
-# the others of the folder: names there are unique within a folder. Sources with flags of their own
-# are compiled apart. -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
+# templates instantiated once a folder; folders of a target that have few sources are one together.
+# What files have in their unnamed namespaces is then seen by the others: names there are unique
+# among what is compiled together. Sources with flags of their own are compiled apart. -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
 function(quire_compile_by_folder target)
   if(NOT QUIRE_COMPILE_BY_FOLDER AND NOT target MATCHES "serve|apps|quire_text")
     return()
@@ -13,9 +13,19 @@ function(quire_compile_by_folder target)
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   foreach(source IN LISTS ARGN)
     cmake_path(GET source PARENT_PATH folder)
-    cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE group)
+    list(APPEND folders ${folder})
+    list(APPEND files_of_${folder} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    list(LENGTH files_of_${folder} count)
+    if(count LESS 14)
+      set(group ${target}_small_folders)
+    else()
+      cmake_path(RELATIVE_PATH folder BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE group)
+    endif()
     string(MAKE_C_IDENTIFIER ${group} group)
-    set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    set_source_files_properties(${files_of_${folder}} PROPERTIES UNITY_GROUP ${group})
   endforeach()
 endfunction()
 

@@ -1,6 +1,5 @@
 #include "apps/engine_flags.h"
 
-#include <filesystem>
 #include <limits>
 #include <string>
 
@@ -262,18 +261,6 @@ void add_engine_flags(CLI::App& app, EngineArgs& args) {
   add_count(app, "--event-log-segments", args.event_log_segments,
             "Number of event log files to keep", 1, 1 << 20)
       ->group(group);
-}
-
-Result<std::string> bundled_model() {
-  const std::string relative = "models/SmolLM2-135M-Instruct/SmolLM2-135M-Instruct.Q4_1.gguf";
-  for (const std::filesystem::path root : {QUIRE_MODEL_ROOT, "."}) {
-    std::error_code error;
-    if (std::filesystem::exists(root / relative, error)) return (root / relative).string();
-  }
-  return Status::not_found(
-      fmt::format("no model is named, and the bundled one is not at {}",
-                  (std::filesystem::path(QUIRE_MODEL_ROOT) / relative).string()),
-      "name a model with --model, or fetch the bundled one: `make model` in Quire's source tree");
 }
 
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,

@@ -15,10 +15,6 @@ namespace quire {
 // Adds --model, --tokenizer, --dtype, ... to `app`; parsing fills `args`.
 void add_engine_flags(CLI::App& app, EngineArgs& args);
 
-// Where the bundled model lies, for a command without --model: under the source tree that built the
-// program, or in the working directory. kNotFound says how to fetch it.
-Result<std::string> bundled_model();
-
 // Finds or fetches the model (local_model.h), loads it, and shows progress on stderr.
 // `stepped`, if given, is told of every step; `profile`, if not null, is filled in.
 Result<std::unique_ptr<Engine>> start_engine(EngineArgs args,

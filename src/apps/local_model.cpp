@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/bundled_model.h"
 #include "apps/engine_flags.h"
 #include "apps/progress.h"
 #include "base/log.h"

@@ -6,8 +6,8 @@
 namespace quire {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 EngineArgs args_of(const std::string& text) {
   EngineArgs args;

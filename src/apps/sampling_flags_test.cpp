@@ -12,8 +12,8 @@
 namespace quire {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Result<SamplingParams> read(std::string_view text) {
   const auto value = parse_json(text, "test").value();

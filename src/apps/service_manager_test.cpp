@@ -14,10 +14,10 @@ namespace quire {
 namespace {
 
 // A service manager's end of the socket, at a path of its own.
-class ServiceManagerTest : public testing::Test {
+class ServiceManagerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = std::filesystem::path(testing::TempDir()) /
+    path_ = std::filesystem::path(::testing::TempDir()) /
             ("quire-notify-" + std::to_string(getpid()) + ".sock");
     std::filesystem::remove(path_);
     sockaddr_un address = {};

@@ -10,9 +10,9 @@
 namespace quire {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 struct Parsed {
   Status status;
@@ -64,7 +64,7 @@ TEST(VllmFlags, TableIsWellFormed) {
     EXPECT_NE(flag.short_name, "-h");
     EXPECT_FALSE(flag.reason.empty());
     if (flag.takes == VllmFlag::Takes::kNothing) {
-      EXPECT_THAT(flag.off, testing::AnyOf("true", "false"));
+      EXPECT_THAT(flag.off, ::testing::AnyOf("true", "false"));
     }
   }
 }
@@ -200,7 +200,7 @@ TEST(VllmFlags, HelpStaysHelpAndShowsNoneOfThem) {
   VllmFlags given;
   add_vllm_flags(app, {}, given);
   EXPECT_THROW(app.parse("-h", false), CLI::CallForHelp);
-  EXPECT_THAT(app.help(), testing::Not(HasSubstr("--enforce-eager")));
+  EXPECT_THAT(app.help(), ::testing::Not(HasSubstr("--enforce-eager")));
   EXPECT_THAT(app.help(), HasSubstr("--help-vllm"));
 }
 
@@ -208,15 +208,15 @@ TEST(VllmFlags, HelpListsThem) {
   CLI::App app("serve");
   VllmFlags given;
   add_vllm_flags(app, {}, given);
-  testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStdout();
   EXPECT_THROW(app.parse("--help-vllm", false), CLI::Success);
-  const std::string text = testing::internal::GetCapturedStdout();
+  const std::string text = ::testing::internal::GetCapturedStdout();
   for (const VllmFlag& flag : vllm_flags()) EXPECT_THAT(text, HasSubstr(std::string(flag.name)));
 }
 
 TEST(VllmFlags, SecretsAreNotShown) {
   const Parsed parsed = parse({"--hf-token", "hf_secret"});
-  EXPECT_THAT(parsed.notes, ElementsAre(testing::Not(HasSubstr("hf_secret"))));
+  EXPECT_THAT(parsed.notes, ElementsAre(::testing::Not(HasSubstr("hf_secret"))));
 }
 
 }  // namespace

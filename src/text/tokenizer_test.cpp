@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-VocabData byte_vocabulary() {
+VocabData byte_vocab_data() {
   VocabData data;
   for (unsigned byte = 0; byte < 256; ++byte) {
     data.tokens.emplace_back(byte_to_symbol(static_cast<std::uint8_t>(byte)));
@@ -31,7 +31,7 @@ std::unique_ptr<const Tokenizer> create(VocabData data) {
 }
 
 TEST(Tokenizer, MergesTheBestPairFirstAndTheLeftmostOfEquals) {
-  const auto tokenizer = create(byte_vocabulary());
+  const auto tokenizer = create(byte_vocab_data());
   EXPECT_EQ(*tokenizer->encode("aaaab"),
             (std::vector<TokenId>{*tokenizer->find("aaaa"), *tokenizer->find("b")}));
   EXPECT_EQ(*tokenizer->encode("aaab"),
@@ -39,7 +39,7 @@ TEST(Tokenizer, MergesTheBestPairFirstAndTheLeftmostOfEquals) {
 }
 
 TEST(Tokenizer, EveryStringOfBytesSurvivesInAByteLevelVocabulary) {
-  const auto tokenizer = create(byte_vocabulary());
+  const auto tokenizer = create(byte_vocab_data());
   std::string text;
   for (int byte = 0; byte < 256; ++byte) text += static_cast<char>(byte);
   const std::vector<TokenId> ids = *tokenizer->encode(text);
@@ -50,7 +50,7 @@ TEST(Tokenizer, EveryStringOfBytesSurvivesInAByteLevelVocabulary) {
 
 TEST(Tokenizer, ALongWordAndManyShortOnesAgree) {
   // Words of more than 32 symbols go through the heap, others through the scan.
-  const auto tokenizer = create(byte_vocabulary());
+  const auto tokenizer = create(byte_vocab_data());
   const std::string text(1001, 'a');
   const auto ids = *tokenizer->encode(text);
   EXPECT_EQ(ids.size(), 251U);
@@ -58,7 +58,7 @@ TEST(Tokenizer, ALongWordAndManyShortOnesAgree) {
 }
 
 TEST(Tokenizer, EncodingEndsWhereThereAreTooManyTokens) {
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kDigits});
   // Nothing can be said of a text by its length where spaces at its ends go.
   data.normalizers.push_back({.kind = NormalizerStep::Kind::kStrip});
@@ -82,7 +82,7 @@ TEST(Tokenizer, EncodingEndsWhereThereAreTooManyTokens) {
 }
 
 TEST(Tokenizer, AWordThatCannotFitIsRefusedBeforeItIsMerged) {
-  const auto tokenizer = create(byte_vocabulary());
+  const auto tokenizer = create(byte_vocab_data());
   // The longest token has four bytes.
   const EncodeLimits limits = {.max_tokens = 100};
   EXPECT_EQ(tokenizer->encode(std::string(400, 'a'), {}, limits)->size(), 100U);
@@ -102,30 +102,30 @@ TEST(Tokenizer, ALongTextThatFitsIsNeverRefused) {
     return tokenizer->encode(text, {}, {.max_tokens = count}).ok() &&
            !tokenizer->encode(text, {}, {.max_tokens = count - 1}).ok();
   };
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.normalizers.push_back({.kind = NormalizerStep::Kind::kStrip});
   EXPECT_TRUE(fits(data, spaces + "ab" + spaces));
 
-  data = byte_vocabulary();
+  data = byte_vocab_data();
   data.normalizers.push_back(
       {.kind = NormalizerStep::Kind::kReplace, .pattern = {" +", true}, .content = " "});
   EXPECT_TRUE(fits(data, "a" + spaces + "b"));
 
-  data = byte_vocabulary();
+  data = byte_vocab_data();
   data.normalizers.push_back(
       {.kind = NormalizerStep::Kind::kReplace, .pattern = {"  ", false}, .content = ""});
   EXPECT_TRUE(fits(data, "a" + spaces + "b"));
 
-  data = byte_vocabulary();
+  data = byte_vocab_data();
   data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kWhitespaceSplit});
   EXPECT_TRUE(fits(data, "a" + spaces + "b"));
 
-  data = byte_vocabulary();
+  data = byte_vocab_data();
   data.pre_tokenizers.push_back(
       {.pattern = {" ", false}, .behavior = SplitBehavior::kRemoved, .content = ""});
   EXPECT_TRUE(fits(data, "a" + spaces + "b"));
 
-  data = byte_vocabulary();
+  data = byte_vocab_data();
   data.tokens.emplace_back("<mask>");
   data.kinds.push_back(TokenKind::kControl);
   data.added_tokens.push_back({.content = "<mask>",
@@ -183,7 +183,7 @@ TEST(Tokenizer, CutsWhereNoMergeJoins) {
 }
 
 TEST(Tokenizer, EncodingEndsWhenNobodyWantsTheTokensAnyMore) {
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.pre_tokenizers.push_back({.kind = PreTokenizerStep::Kind::kDigits});
   const auto tokenizer = create(std::move(data));
   std::string many_words;
@@ -200,7 +200,7 @@ TEST(Tokenizer, EncodingEndsWhenNobodyWantsTheTokensAnyMore) {
 }
 
 TEST(Tokenizer, RefusesAPatternThatIsNotSupported) {
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.pre_tokenizers.push_back({.pattern = {R"(\bword)", true}});
   const auto tokenizer = Tokenizer::create(std::move(data));
   ASSERT_FALSE(tokenizer.ok());
@@ -208,7 +208,7 @@ TEST(Tokenizer, RefusesAPatternThatIsNotSupported) {
 }
 
 TEST(Tokenizer, APatternThatHitsItsLimitIsAnErrorOfTheText) {
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.pre_tokenizers.push_back({.pattern = {"(a+)+$", true}});
   const auto tokenizer = create(std::move(data));
   EXPECT_TRUE(tokenizer->encode("aab").ok());
@@ -218,7 +218,7 @@ TEST(Tokenizer, APatternThatHitsItsLimitIsAnErrorOfTheText) {
 }
 
 TEST(Tokenizer, SpecialTokensNeedLeaveWhateverTheStepsAre) {
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.tokens.emplace_back("<eos>");
   data.kinds.push_back(TokenKind::kControl);
   const auto eos = static_cast<TokenId>(data.tokens.size() - 1);
@@ -236,7 +236,7 @@ TEST(Tokenizer, SpecialTokensNeedLeaveWhateverTheStepsAre) {
 }
 
 TEST(Tokenizer, RefusesADecoderThatNeedsTheWholeText) {
-  VocabData data = byte_vocabulary();
+  VocabData data = byte_vocab_data();
   data.decoders.push_back({.kind = DecoderStep::Kind::kStrip, .content = " ", .stop = 1});
   const auto tokenizer = Tokenizer::create(std::move(data));
   ASSERT_FALSE(tokenizer.ok());

@@ -16,7 +16,7 @@
 namespace quire {
 namespace {
 
-constexpr std::string_view kHead = R"html(<!doctype html>
+constexpr std::string_view kPageHead = R"html(<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
@@ -107,7 +107,7 @@ Provenance provenance() {
 }
 
 std::string page_head(std::string_view title) {
-  std::string html(kHead);
+  std::string html(kPageHead);
   const std::string_view before = "<style>";
   html.insert(html.find(before), fmt::format("<title>{}</title>\n", escape_html(title)));
   return html;

@@ -115,14 +115,14 @@ Status set_number(SimulationSettings& settings, const NumberSetting& setting,
 }
 
 Status set_max_step(SimulationSettings& settings, const std::string& value) {
-  double milliseconds = 0;
-  if (value != "auto" && (!CLI::detail::lexical_cast(value, milliseconds) ||
-                          !(milliseconds >= 0 && milliseconds <= kMostStepMs))) {
+  double most_ms = 0;
+  if (value != "auto" &&
+      (!CLI::detail::lexical_cast(value, most_ms) || !(most_ms >= 0 && most_ms <= kMostStepMs))) {
     return Status::invalid_argument(
         fmt::format("max-step-ms: expected milliseconds, 0 (no limit) or auto, found \"{}\"",
                     printable(value)));
   }
-  settings.max_step_ms = value == "auto" ? std::nullopt : std::optional(milliseconds);
+  settings.max_step_ms = value == "auto" ? std::nullopt : std::optional(most_ms);
   settings.pace = {};
   return {};
 }

@@ -39,7 +39,7 @@ std::string short_id(const std::string& id, int width) {
   return fmt::format("{}{}{}", id.substr(0, kStart), kGap, id.substr(id.size() - tail));
 }
 
-std::string milliseconds(const std::optional<double>& value) {
+std::string milliseconds_text(const std::optional<double>& value) {
   return value ? fmt::format("{:.1f} ms", *value) : "-";
 }
 
@@ -144,11 +144,12 @@ std::vector<std::string> frame_of(const LiveEvent& event, const FrameStyle& styl
                 event.output_tokens, event.prompt_tokens, event.steps, event.requests)
           : "output -   prompt -   steps -   requests -",
       width));
-  lines.push_back(cut(
-      fmt::format("first token p50 {} p99 {}   between tokens p50 {} p99 {}",
-                  milliseconds(event.first_token.p50_ms), milliseconds(event.first_token.p99_ms),
-                  milliseconds(event.inter_token.p50_ms), milliseconds(event.inter_token.p99_ms)),
-      width));
+  lines.push_back(cut(fmt::format("first token p50 {} p99 {}   between tokens p50 {} p99 {}",
+                                  milliseconds_text(event.first_token.p50_ms),
+                                  milliseconds_text(event.first_token.p99_ms),
+                                  milliseconds_text(event.inter_token.p50_ms),
+                                  milliseconds_text(event.inter_token.p99_ms)),
+                      width));
   if (event.speculation) lines.push_back(cut(speculation_line(*event.speculation), width));
   const std::string blocks =
       fmt::format("  {} of {} blocks held, {} shared, {} cached", event.blocks_used,

@@ -7,8 +7,8 @@
 namespace quire {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::string_view kEvent = R"({
   "state": {

@@ -7,7 +7,7 @@ namespace {
 
 double rounded(double value) { return std::round(value * 1000) / 1000; }
 double seconds(Duration duration) { return rounded(to_seconds(duration)); }
-double milliseconds(Duration duration) { return rounded(to_seconds(duration) * 1e3); }
+double rounded_milliseconds(Duration duration) { return rounded(to_seconds(duration) * 1e3); }
 
 json::object sequence_json(const OutputState& each, Instant now) {
   json::object sequence = {{"request", each.id},
@@ -57,10 +57,10 @@ json::object blocks_json(const EngineStats& stats, const BlockRuns& map) {
 json::object latency_json(const LatencySummary& latency) {
   if (latency.count == 0) return {{"count", 0}};
   return {{"count", latency.count},
-          {"p50_ms", milliseconds(latency.p50)},
-          {"p90_ms", milliseconds(latency.p90)},
-          {"p99_ms", milliseconds(latency.p99)},
-          {"max_ms", milliseconds(latency.max)}};
+          {"p50_ms", rounded_milliseconds(latency.p50)},
+          {"p90_ms", rounded_milliseconds(latency.p90)},
+          {"p99_ms", rounded_milliseconds(latency.p99)},
+          {"max_ms", rounded_milliseconds(latency.max)}};
 }
 
 json::object engine_json(const EngineInfo& info, std::string_view model_name) {

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-double milliseconds(Duration duration) {
+double milliseconds_of(Duration duration) {
   return std::round(to_seconds(duration) * 1e5) / 100;  // two decimals
 }
 
@@ -50,10 +50,10 @@ void LogListener::request_ended(const FollowedRequest& request, const RequestOut
                          {"cached_tokens", last.num_cached_tokens},
                          {"output_tokens", request.num_output_tokens}};
   if (times.first_token) {
-    fields["ttft_ms"] = milliseconds(*times.first_token - times.arrival);
+    fields["ttft_ms"] = milliseconds_of(*times.first_token - times.arrival);
     if (times.finished && last.num_output_tokens > 1) {
       fields["tpot_ms"] =
-          milliseconds((*times.finished - *times.first_token) / (last.num_output_tokens - 1));
+          milliseconds_of((*times.finished - *times.first_token) / (last.num_output_tokens - 1));
     }
   }
   if (times.num_preemptions > 0) fields["preemptions"] = times.num_preemptions;

@@ -27,7 +27,7 @@ std::string header_of(const HttpResponse& response, std::string_view name) {
   return {};
 }
 
-HttpResponse get(const std::string& path, std::vector<HttpHeader> headers = {}) {
+HttpResponse get_page(const std::string& path, std::vector<HttpHeader> headers = {}) {
   HttpRequest request;
   request.method = "GET";
   request.path = path;
@@ -47,7 +47,7 @@ std::vector<std::string> names_in(std::string_view text, const char* pattern) {
 }
 
 TEST(PageFiles, IndexMayRunItsOwnScriptsOnly) {
-  const HttpResponse index = get("/");
+  const HttpResponse index = get_page("/");
   EXPECT_EQ(index.status, 200);
   EXPECT_EQ(index.content_type, "text/html; charset=utf-8");
   EXPECT_THAT(header_of(index, "Content-Security-Policy"), HasSubstr("default-src 'none'"));
@@ -58,21 +58,21 @@ TEST(PageFiles, IndexMayRunItsOwnScriptsOnly) {
 }
 
 TEST(PageFiles, AreSentOnceAsLongAsTheyStayTheSame) {
-  const HttpResponse first = get("/page/app.js");
+  const HttpResponse first = get_page("/page/app.js");
   EXPECT_EQ(first.status, 200);
   EXPECT_EQ(first.content_type, "text/javascript; charset=utf-8");
   const std::string tag = header_of(first, "ETag");
   ASSERT_GT(tag.size(), 2U);
-  const HttpResponse again = get("/page/app.js", {{"If-None-Match", "W/\"x\", " + tag}});
+  const HttpResponse again = get_page("/page/app.js", {{"If-None-Match", "W/\"x\", " + tag}});
   EXPECT_EQ(again.status, 304);
   EXPECT_EQ(again.body, "");
   EXPECT_EQ(header_of(again, "ETag"), tag);
-  EXPECT_EQ(get("/page/app.js", {{"If-None-Match", "\"another\""}}).status, 200);
+  EXPECT_EQ(get_page("/page/app.js", {{"If-None-Match", "\"another\""}}).status, 200);
 }
 
 TEST(PageFiles, UnknownOnesAreNotFound) {
-  EXPECT_EQ(get("/page/secret.js").status, 404);
-  EXPECT_EQ(get("/page/..").status, 404);
+  EXPECT_EQ(get_page("/page/secret.js").status, 404);
+  EXPECT_EQ(get_page("/page/..").status, 404);
 }
 
 TEST(PageFiles, WhatTheyNeedIsThere) {
@@ -81,7 +81,7 @@ TEST(PageFiles, WhatTheyNeedIsThere) {
     const char* reference =
         file.name.ends_with(".html") ? "[\"(]page/([^\")]+)[\")]" : "from '\\./([^']+)'";
     for (const std::string& name : names_in(file.content, reference)) {
-      EXPECT_EQ(get("/page/" + name).status, 200) << file.name << " needs " << name;
+      EXPECT_EQ(get_page("/page/" + name).status, 200) << file.name << " needs " << name;
     }
   }
 }
@@ -92,13 +92,14 @@ bool is_library(std::string_view name) {
 
 TEST(PageFiles, LibrariesFontsAndTheirLicencesAreThere) {
   for (const char* name : {"marked.js", "highlight.js", "katex.js"}) {
-    EXPECT_EQ(get(std::string("/page/") + name).content_type, "text/javascript; charset=utf-8");
+    EXPECT_EQ(get_page(std::string("/page/") + name).content_type,
+              "text/javascript; charset=utf-8");
   }
-  EXPECT_EQ(get("/page/inter.woff2").content_type, "font/woff2");
-  for (const std::string& name : names_in(get("/page/katex.css").body, "url\\(([^)]+)\\)")) {
-    EXPECT_EQ(get("/page/" + name).status, 200) << name;
+  EXPECT_EQ(get_page("/page/inter.woff2").content_type, "font/woff2");
+  for (const std::string& name : names_in(get_page("/page/katex.css").body, "url\\(([^)]+)\\)")) {
+    EXPECT_EQ(get_page("/page/" + name).status, 200) << name;
   }
-  const HttpResponse licences = get("/page/licences.txt");
+  const HttpResponse licences = get_page("/page/licences.txt");
   EXPECT_EQ(licences.content_type, "text/plain; charset=utf-8");
   for (const char* part :
        {"libjs-marked", "libjs-highlight.js", "libjs-katex", "fonts-inter-variable",
@@ -118,18 +119,18 @@ TEST(PageFiles, NeverParseTextAsMarkup) {
       EXPECT_THAT(file.content, Not(HasSubstr(way))) << file.name;
     }
   }
-  EXPECT_THAT(get("/").body, Not(HasSubstr("style=")));
+  EXPECT_THAT(get_page("/").body, Not(HasSubstr("style=")));
 }
 
 // Nothing that a browser needs before it paints is another file.
 TEST(PageFiles, IndexPaintsByItself) {
-  const std::string index = get("/").body;
+  const std::string index = get_page("/").body;
   EXPECT_THAT(index, Not(HasSubstr("rel=\"stylesheet\"")));
   EXPECT_EQ(
       names_in(index, "<script([^>]*)>"),
       (std::vector<std::string>{"", " type=\"module\" src=\"page/app.js\" fetchpriority=\"low\""}));
   EXPECT_EQ(names_in(index, "<style([^>]*)>"), (std::vector<std::string>{""}));
-  EXPECT_EQ(get("/page/base.css").status, 404);
+  EXPECT_EQ(get_page("/page/base.css").status, 404);
 }
 
 class PageData : public testing::Test {

@@ -30,7 +30,7 @@ StructuredOutputsParams constraint_of(std::string_view text) {
   return **found;
 }
 
-std::string error_of(std::string_view text) {
+std::string structured_error(std::string_view text) {
   const auto found = read(text);
   EXPECT_FALSE(found.ok()) << text;
   EXPECT_EQ(found.status().code(), StatusCode::kInvalidArgument);
@@ -75,22 +75,24 @@ TEST(StructuredFields, TheOtherKinds) {
 }
 
 TEST(StructuredFields, ErrorsNameTheField) {
-  EXPECT_THAT(error_of(R"({"guided_json": 5})"), HasSubstr("guided_json: expected an object"));
-  EXPECT_THAT(error_of(R"({"structured_outputs": []})"),
+  EXPECT_THAT(structured_error(R"({"guided_json": 5})"),
+              HasSubstr("guided_json: expected an object"));
+  EXPECT_THAT(structured_error(R"({"structured_outputs": []})"),
               HasSubstr("structured_outputs: expected an object"));
-  EXPECT_THAT(error_of(R"({"structured_outputs": {"json_object": 1}})"),
+  EXPECT_THAT(structured_error(R"({"structured_outputs": {"json_object": 1}})"),
               HasSubstr("structured_outputs.json_object: expected true or false"));
-  EXPECT_THAT(error_of(R"({"structured_outputs": {"xml": 1}})"),
+  EXPECT_THAT(structured_error(R"({"structured_outputs": {"xml": 1}})"),
               HasSubstr("structured_outputs.xml: there is no such field"));
-  EXPECT_THAT(error_of(R"({"response_format": {"type": "json_schema"}})"),
+  EXPECT_THAT(structured_error(R"({"response_format": {"type": "json_schema"}})"),
               HasSubstr("response_format.json_schema: it is missing"));
-  EXPECT_THAT(error_of(R"({"response_format": {"type": "json_schema",
+  EXPECT_THAT(structured_error(R"({"response_format": {"type": "json_schema",
                             "json_schema": {"schema": {}, "strict": 1}}})"),
               HasSubstr("response_format.json_schema.strict"));
-  EXPECT_THAT(error_of(R"({"response_format": {}})"), HasSubstr("response_format.type: expected"));
-  EXPECT_THAT(error_of(R"({"structured_outputs": {"regex": "a"}, "guided_choice": ["a"]})"),
+  EXPECT_THAT(structured_error(R"({"response_format": {}})"),
+              HasSubstr("response_format.type: expected"));
+  EXPECT_THAT(structured_error(R"({"structured_outputs": {"regex": "a"}, "guided_choice": ["a"]})"),
               HasSubstr("guided_choice: structured_outputs constrains the text already"));
-  EXPECT_THAT(error_of(R"({"guided_whitespace_pattern": " "})"),
+  EXPECT_THAT(structured_error(R"({"guided_whitespace_pattern": " "})"),
               HasSubstr("guided_whitespace_pattern: there is no JSON"));
 }
 

@@ -10,7 +10,7 @@
 namespace quire {
 namespace {
 
-constexpr std::size_t kMaxBodyBytes = 64 * 1024;
+constexpr std::size_t kMaxAnswerBytes = 64 * 1024;
 constexpr int kPollMs = 50;
 
 struct EasyDeleter {
@@ -33,7 +33,7 @@ void append(HeaderList& list, const std::string& line) {
 
 std::size_t take_body(char* bytes, std::size_t /*one*/, std::size_t count, void* user) {
   auto& body = *static_cast<std::string*>(user);
-  body.append(bytes, std::min(count, kMaxBodyBytes - body.size()));
+  body.append(bytes, std::min(count, kMaxAnswerBytes - body.size()));
   return count;
 }
 

@@ -14,7 +14,7 @@ namespace {
 using Variables = std::map<std::string, std::string>;
 using std::chrono::milliseconds;
 
-Result<std::optional<OtlpSettings>> read(std::string_view flag, Variables variables = {}) {
+Result<std::optional<OtlpSettings>> read_settings(std::string_view flag, Variables variables = {}) {
   return read_otlp_settings(flag, [variables](const char* name) {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
@@ -22,7 +22,7 @@ Result<std::optional<OtlpSettings>> read(std::string_view flag, Variables variab
 }
 
 OtlpSettings settings_of(std::string_view flag, Variables variables = {}) {
-  auto settings = read(flag, std::move(variables));
+  auto settings = read_settings(flag, std::move(variables));
   EXPECT_TRUE(settings.ok()) << settings.status().to_string();
   if (!settings.ok() || !*settings) {
     ADD_FAILURE() << "no settings";
@@ -34,10 +34,11 @@ OtlpSettings settings_of(std::string_view flag, Variables variables = {}) {
 constexpr const char* kUrl = "http://collector:4318/v1/traces";
 
 TEST(OtlpSettingsTest, NothingWhereNobodyNamesAnEndpoint) {
-  EXPECT_FALSE(*read(""));
-  EXPECT_FALSE(*read("", {{"OTEL_SERVICE_NAME", "x"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", ""}}));
-  EXPECT_FALSE(*read(kUrl, {{"OTEL_SDK_DISABLED", "true"}}));
-  EXPECT_FALSE(*read(
+  EXPECT_FALSE(*read_settings(""));
+  EXPECT_FALSE(
+      *read_settings("", {{"OTEL_SERVICE_NAME", "x"}, {"OTEL_EXPORTER_OTLP_ENDPOINT", ""}}));
+  EXPECT_FALSE(*read_settings(kUrl, {{"OTEL_SDK_DISABLED", "true"}}));
+  EXPECT_FALSE(*read_settings(
       "", {{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4318"}, {"OTEL_TRACES_EXPORTER", "none"}}));
 }
 
@@ -63,7 +64,7 @@ TEST(OtlpSettingsTest, OnlyTheFlagAndTheBaseGetAPath) {
 TEST(OtlpSettingsTest, WhatIsNotThereIsRefusedByName) {
   const auto refused = [](std::string_view flag, Variables variables, StatusCode code,
                           std::string_view named) {
-    const auto settings = read(flag, std::move(variables));
+    const auto settings = read_settings(flag, std::move(variables));
     ASSERT_FALSE(settings.ok()) << named;
     EXPECT_EQ(settings.status().code(), code) << named;
     EXPECT_NE(settings.status().message().find(named), std::string::npos)
@@ -104,7 +105,7 @@ TEST(OtlpSettingsTest, WhatIsNotThereIsRefusedByName) {
 TEST(OtlpSettingsTest, NoPasswordIsShown) {
   for (const char* url : {"http://user:secret@a/", "grpc://user:secret@a", "ftp://user:secret@a",
                           "user:secret@a", "http://user:se?secret@a", "http://user:secret@a b"}) {
-    const auto settings = read(url);
+    const auto settings = read_settings(url);
     ASSERT_FALSE(settings.ok()) << url;
     EXPECT_EQ(settings.status().to_string().find("secret"), std::string::npos) << url;
     EXPECT_NE(settings.status().message().find("password"), std::string::npos) << url;
@@ -113,7 +114,7 @@ TEST(OtlpSettingsTest, NoPasswordIsShown) {
 
 TEST(OtlpSettingsTest, NoValueOfAHeaderIsShown) {
   const auto settings =
-      read(kUrl, {{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer secret%0a"}});
+      read_settings(kUrl, {{"OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer secret%0a"}});
   ASSERT_FALSE(settings.ok());
   EXPECT_EQ(settings.status().to_string().find("secret"), std::string::npos);
 }
