@@ -10,7 +10,7 @@
 namespace quire::test {
 namespace {
 
-constexpr std::size_t kNumRequests = 5;
+constexpr std::size_t kProfiledRequests = 5;
 
 // Greedy and random requests of different lengths, in more than one chunk.
 std::vector<std::vector<Output>> run_requests(EngineProfile* profile, std::int64_t& num_steps) {
@@ -25,8 +25,8 @@ std::vector<std::vector<Output>> run_requests(EngineProfile* profile, std::int64
                                       .profile = profile});
   EXPECT_TRUE(engine.ok()) << engine.status().to_string();
   if (!engine.ok()) return {};
-  Collector collector(kNumRequests);
-  for (std::size_t i = 0; i < kNumRequests; ++i) {
+  Collector collector(kProfiledRequests);
+  for (std::size_t i = 0; i < kProfiledRequests; ++i) {
     GenerateRequest request;
     for (TokenId token = 0; token < 30; ++token) {
       request.prompt_token_ids.push_back(3 + token * static_cast<TokenId>(i + 1));
@@ -39,7 +39,7 @@ std::vector<std::vector<Output>> run_requests(EngineProfile* profile, std::int64
     if (i == 2) request.params.prompt_logprobs = 1;
     EXPECT_TRUE((*engine)->submit(std::move(request), collector.sink(i)).ok());
   }
-  collector.wait_for(kNumRequests);
+  collector.wait_for(kProfiledRequests);
   engine->reset();
   return collector.take();
 }
@@ -49,7 +49,7 @@ TEST(EngineProfile, TheTokensAreThoseWithoutIt) {
   const auto plain = run_requests(nullptr, num_steps);
   EngineProfile profile(1 << 14);
   EXPECT_EQ(run_requests(&profile, num_steps), plain);
-  ASSERT_EQ(plain.size(), kNumRequests);
+  ASSERT_EQ(plain.size(), kProfiledRequests);
   EXPECT_EQ(plain[4][0].token_ids.size(), 14U);
 }
 

@@ -21,12 +21,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int32_t kPromptLen = 120;
+constexpr std::int32_t kOffloadPromptLen = 120;
 constexpr int kNumPrompts = 4;
 
-std::vector<TokenId> prompt_of(int number) {
+std::vector<TokenId> offload_prompt(int number) {
   std::vector<TokenId> prompt;
-  for (std::int32_t i = 0; i < kPromptLen; ++i) {
+  for (std::int32_t i = 0; i < kOffloadPromptLen; ++i) {
     prompt.push_back(3 + (i * i * 7 + i * 3 + number * 13) % 100);
   }
   return prompt;
@@ -68,7 +68,7 @@ class KvOffload : public ::testing::Test {
   static Output generate(Engine& engine, int number, const std::string& owner = {}) {
     Collector collector(1);
     GenerateRequest request;
-    request.prompt_token_ids = prompt_of(number);
+    request.prompt_token_ids = offload_prompt(number);
     request.params.temperature = 0;
     request.params.max_tokens = 8;
     request.params.ignore_eos = true;
@@ -121,8 +121,8 @@ TEST_F(KvOffload, GivesTheSameTokensInThisRunAndTheNext) {
       EXPECT_EQ(generate_all(*engine), expected);
       const EngineStats stats = written(*engine);
       // One prompt at least: further ones only where reading was the faster way.
-      EXPECT_GE(stats.external_prefix_cache_hits, kPromptLen - 16);
-      EXPECT_GT(stats.tier.blocks_written, kPromptLen / 16);
+      EXPECT_GE(stats.external_prefix_cache_hits, kOffloadPromptLen - 16);
+      EXPECT_GT(stats.tier.blocks_written, kOffloadPromptLen / 16);
       EXPECT_EQ(stats.blocks_fetch_failed, 0);
       EXPECT_EQ(stats.tier.blocks_damaged, 0);
       EXPECT_EQ(stats.blocks_leaked, 0);
@@ -131,7 +131,7 @@ TEST_F(KvOffload, GivesTheSameTokensInThisRunAndTheNext) {
     ASSERT_NE(engine, nullptr);
     const Output first = generate(*engine, 0);
     EXPECT_EQ(first, expected[0]) << "after a restart";
-    EXPECT_GE(first.last.num_cached_tokens, kPromptLen - 16);
+    EXPECT_GE(first.last.num_cached_tokens, kOffloadPromptLen - 16);
     ASSERT_NE(first.last.timeline, nullptr);
     EXPECT_GT(first.last.timeline->total(WaitCause::kKvFetch, *first.last.metrics.finished),
               Duration::zero());
@@ -151,7 +151,7 @@ TEST_F(KvOffload, KeepsThePrefixCacheForTheNextRun) {
   ASSERT_NE(engine, nullptr);
   const Output again = generate(*engine, 0);
   EXPECT_EQ(again, expected);
-  EXPECT_GE(again.last.num_cached_tokens, kPromptLen - 16);
+  EXPECT_GE(again.last.num_cached_tokens, kOffloadPromptLen - 16);
   EXPECT_GT(engine->observe().blocks_fetched, 0);
 }
 

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr const char* kChat = R"("messages": [{"role": "user", "content": "Hello there"}])";
+constexpr const char* kOneChat = R"("messages": [{"role": "user", "content": "Hello there"}])";
 
 TEST(Completions, AnswerHasTextUsageAndReason) {
   Api api;
@@ -109,7 +109,7 @@ TEST(Completions, EchoWithoutTokensGivesThePromptsProbabilities) {
 TEST(ChatCompletions, AnswerAndStreamAgree) {
   Api api;
   const std::string common =
-      std::string(kChat) +
+      std::string(kOneChat) +
       R"(, "max_completion_tokens": 7, "seed": 1, "logprobs": true, "top_logprobs": 0,
           "tools": [], "tool_choice": "none", "response_format": {"type": "text"},
           "parallel_tool_calls": true, "user": "u", "store": false)";
@@ -145,7 +145,7 @@ TEST(ChatCompletions, UserTextNeverBecomesAControlToken) {
 TEST(Sampling, EffectiveValuesAndTheirSourcesAreTold) {
   Api api;
   const json::object answer =
-      object_of(api.post("/v1/chat/completions", "{" + std::string(kChat) +
+      object_of(api.post("/v1/chat/completions", "{" + std::string(kOneChat) +
                                                      R"(, "temperature": 0.25, "max_tokens": 2,
                                       "return_sampling_params": true})"));
   const json::object& report = answer.at("sampling_params").as_object();
@@ -187,7 +187,7 @@ TEST(Metrics, CostsAddUpToThePriceOfTheTime) {
   double cost = whole.at("usage").at("cost").as_double();
   const auto chunks = chunks_of(api.post(
       "/v1/chat/completions",
-      "{" + std::string(kChat) +
+      "{" + std::string(kOneChat) +
           R"(, "stream": true, "stream_options": {"include_usage": true}, "max_tokens": 5})"));
   cost += chunks.back().at("usage").at("cost").as_double();
   const json::object embedding = object_of(api.post("/v1/embeddings", R"({"input": [5, 6]})"));
@@ -338,7 +338,7 @@ TEST(Routes, AreFoundAsClientsWriteThem) {
        {"/v1/completions", "/completions", "/completions/", "/v1//completions"}) {
     EXPECT_EQ(api.post(path, R"({"prompt": "a", "max_tokens": 1})").status, 200) << path;
   }
-  EXPECT_EQ(api.post("/chat/completions", fmt::format("{{{}}}", kChat)).status, 200);
+  EXPECT_EQ(api.post("/chat/completions", fmt::format("{{{}}}", kOneChat)).status, 200);
   EXPECT_EQ(api.post("/embeddings", R"({"input": "a"})").status, 200);
 }
 

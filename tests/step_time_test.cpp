@@ -18,13 +18,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::int32_t kNumRequests = 16;
+constexpr std::int32_t kTimedRequests = 16;
 constexpr std::int32_t kPromptTokens = 128;
 constexpr std::int64_t kMaxTokens = 128;
 constexpr Duration kStepTime = 4ms;
 constexpr Duration kTokenTime = 1400us;
 // What the prompts alone take, one after the other.
-constexpr Duration kPromptTime = kNumRequests * kPromptTokens * kTokenTime;
+constexpr Duration kPromptTime = kTimedRequests * kPromptTokens * kTokenTime;
 
 struct Burst {
   std::vector<Duration> first_token;  // by request
@@ -44,7 +44,7 @@ struct Burst {
 // `warm`: the server has answered requests before. `pacer` may be none.
 Burst run(std::optional<StepPacer> pacer, bool warm) {
   SchedulerConfig config;
-  config.max_num_seqs = kNumRequests;
+  config.max_num_seqs = kTimedRequests;
   config.max_num_batched_tokens = 512;
   config.num_blocks = 1024;
   config.enable_prefix_caching = false;
@@ -102,7 +102,7 @@ Burst run(std::optional<StepPacer> pacer, bool warm) {
   }
   next_id = 100;
   const Instant start = clock.now();
-  add(kNumRequests);
+  add(kTimedRequests);
   drain(start);
   burst.total = clock.now() - start;
   std::ranges::sort(burst.first_token);
@@ -116,7 +116,7 @@ double share(Duration part, Duration whole) {
 
 TEST(StepTime, WithoutALimitTokensWaitForPrompts) {
   const Burst burst = run(std::nullopt, true);
-  ASSERT_EQ(std::ssize(burst.first_token), kNumRequests);
+  ASSERT_EQ(std::ssize(burst.first_token), kTimedRequests);
   EXPECT_GT(burst.gap(1.0), 500ms);
 }
 
@@ -135,7 +135,7 @@ TEST(StepTime, InABurstTheMedianFirstTokenComesAtHalfOfTheTimeOfThePrompts) {
   const Burst unlimited = run(std::nullopt, true);
   for (const bool warm : {true, false}) {
     const Burst burst = run(StepPacer(std::nullopt), warm);
-    ASSERT_EQ(std::ssize(burst.first_token), kNumRequests);
+    ASSERT_EQ(std::ssize(burst.first_token), kTimedRequests);
     EXPECT_LE(share(burst.median_first_token(), kPromptTime), 0.65);
     EXPECT_LE(share(burst.median_first_token(), burst.first_token.back()), 0.55);
     EXPECT_LE(burst.gap(0.99), warm ? 110ms : 150ms);

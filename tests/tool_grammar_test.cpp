@@ -19,7 +19,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-constexpr std::string_view kTemplate =
+constexpr std::string_view kGrammarTemplate =
     "{%- if tools %}{{ tools | tojson }} <tool_call> {% endif %}"
     "{%- for message in messages %}{{ message.role }}: {{ message.content }} {% endfor %}"
     "{%- if thinks is defined and thinks %}<think>\n{% endif %}"
@@ -63,7 +63,7 @@ class ToolGrammar : public testing::Test {
   ToolGrammar()
       : path_(std::filesystem::temp_directory_path() /
               ("quire-calls-" + std::to_string(getpid()) + ".jinja")) {
-    std::ofstream(path_) << kTemplate;
+    std::ofstream(path_) << kGrammarTemplate;
   }
   ~ToolGrammar() override { std::filesystem::remove(path_); }
 

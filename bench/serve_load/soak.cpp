@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr std::chrono::minutes kPatience(5);  // for a round
+constexpr std::chrono::minutes kRoundPatience(5);  // for a round
 
 enum class Kind { kStream, kWhole, kMany, kEmbedding, kLeaves, kSlow, kRefused };
 constexpr std::array<std::string_view, 7> kKindNames = {
@@ -172,7 +172,7 @@ Status run_round(const Target& target, const LoadShape& shape, Traffic& traffic,
     kinds.push_back(traffic.next_kind());
     client.add(traffic.plan(kinds.back()));
   }
-  QUIRE_RETURN_IF_ERROR(client.run(kPatience));
+  QUIRE_RETURN_IF_ERROR(client.run(kRoundPatience));
   client.close_all();
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const auto kind = static_cast<std::size_t>(kinds[i]);

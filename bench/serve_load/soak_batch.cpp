@@ -11,8 +11,8 @@
 namespace quire::load {
 namespace {
 
-constexpr std::chrono::milliseconds kPause(50);
-constexpr std::chrono::minutes kPatience(5);
+constexpr std::chrono::milliseconds kBatchPause(50);
+constexpr std::chrono::minutes kBatchPatience(5);
 
 std::string upload_request(std::string_view lines) {
   const std::string form = fmt::format(
@@ -60,7 +60,7 @@ void SoakBatch::cancel() {
 }
 
 Status SoakBatch::finish() {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kBatchPatience;
   json::object batch;
   std::string state;
   while (true) {
@@ -69,9 +69,9 @@ Status SoakBatch::finish() {
     if (state == "completed" || state == "failed" || state == "cancelled") break;
     if (std::chrono::steady_clock::now() > deadline) {
       return Status::unavailable(
-          fmt::format("batch {} is {} after {} minutes", id_, state, kPatience.count()));
+          fmt::format("batch {} is {} after {} minutes", id_, state, kBatchPatience.count()));
     }
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kBatchPause);
   }
   if (state != "completed" && !(cancelled_ && state == "cancelled")) {
     return Status::unavailable(fmt::format("batch {} ended as {}", id_, state));
