@@ -3,7 +3,8 @@
 # Compiles the sources of each folder together (a unity build), so that headers are parsed and
 # templates instantiated once a folder; folders of a target that have few sources are one together.
 # What files have in their unnamed namespaces is then seen by the others: names there are unique
-# among what is compiled together. Sources with flags of their own are compiled apart. -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
+# among what is compiled together. Sources with flags of their own are compiled apart.
+# -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
 function(quire_compile_by_folder target)
   if(NOT QUIRE_COMPILE_BY_FOLDER AND NOT target MATCHES "serve|apps|quire_text")
     return()
