@@ -1,4 +1,4 @@
-# quire_compile_by_folder(<target> <sources...>)
+# quire_compile_by_folder(<target> <sources, with their folders...>)
 #
 # Compiles the sources of each folder together (a unity build), so that headers are parsed and
 # templates instantiated once a folder; folders of a target that have few sources are one together.
