@@ -1,4 +1,4 @@
-# quire_compile_by_folder(<target> <sources, with their folders...>)
+# quire_compile_by_folder(<target> <sources...>)
 #
 # Compiles the sources of each folder together (a unity build), so that headers are parsed and
 # templates instantiated once a folder; folders of a target that have few sources are one together.
@@ -13,6 +13,7 @@ function(quire_compile_by_folder target)
   # A type in a file's unnamed namespace may be a member of another type of that file.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   foreach(source IN LISTS ARGN)
+    cmake_path(ABSOLUTE_PATH source BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
     cmake_path(GET source PARENT_PATH folder)
     list(APPEND folders ${folder})
     list(APPEND files_of_${folder} ${source})
