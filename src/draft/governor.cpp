@@ -17,7 +17,7 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   std::erase_if(chances_, [&](const Chance& chance) {
     DraftOffer& offer = offers[chance.offer];
     const std::int64_t most =
-        computed ? std::min<std::int64_t>(offer.most, 1 + offer.acceptance->num_right())
+        computed ? std::min<std::int64_t>(offer.most, 1 + 2 * offer.acceptance->num_right())
                  : offer.most;
     return offer.num_chosen++ >= most;
   });

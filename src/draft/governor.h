@@ -21,7 +21,7 @@
 // nothing for those that follow.
 //
 // What others got says little about a request's own text. Where guesses are computed, a request
-// gets one at first, and one more for each that was right.
+// gets one at first, and two more for each that was right.
 #pragma once
 
 #include <cstdint>
