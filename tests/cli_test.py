@@ -7,6 +7,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -219,6 +220,27 @@ class CommandLine(unittest.TestCase):
                     self.assertEqual(outcome["num_tokens"], sum(lengths[at_once]))
                     self.assertEqual(outcome["bound"] is None, at_once > 1)
                     self.assertGreater(outcome["tokens_per_s"], 0)
+                    guesses_fixed = outcome["drafts"] in ("2", "4") and outcome["num_drafted_steps"] > 0
+                    self.assertEqual("theory" in outcome, guesses_fixed)
+                    if guesses_fixed and at_once == 1:
+                        self.assertGreater(outcome["theory"]["speedup"], 0)
+
+    @needs(SMOLLM2)
+    def test_bench_spec_compares_a_draft_model_with_its_target(self):
+        config = json.dumps({"model": str(SMOLLM2), "num_speculative_tokens": 4})
+        with tempfile.TemporaryDirectory() as folder:
+            page = pathlib.Path(folder) / "spec.html"
+            printed = run("bench", "spec", "--model", SMOLLM2, "--output-len", 12, "--num-turns", 1, "--lengths", "4",
+                          "--speculative-config", config, "--html", page).stdout
+            html = page.read_text()
+        # A model that guesses for itself is right by any rule.
+        self.assertEqual(len(re.findall(r"^(?:code edit|summary|JSON|story) +12 +1\.00 +1\.00 +1\.00$", printed, re.M)), 4)
+        self.assertEqual(len(re.findall(r"^(?:code edit|summary|JSON|story) +4 +1\.00 ", printed, re.M)), 4)
+        self.assertEqual(html.count("<svg"), 8)
+        self.assertIn("theory at 1.00", html)
+        refused = run("bench", "spec", "--model", SMOLLM2, "--html", "/missing/spec.html")
+        self.assertEqual(refused.returncode, 74)
+        self.assertIn("/missing/spec.html", refused.stderr)
 
     def test_bench_latency_has_its_fields(self):
         report = json.loads(run("bench", "latency", "--model", TINY / "hf", "--input-len", 8,

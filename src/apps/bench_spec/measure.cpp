@@ -164,22 +164,28 @@ void RowClock::stepped(const StepRecord& step) {
   seconds_[rows - 1].push_back(std::chrono::duration<double>(step.end - step.start).count());
 }
 
-double RowClock::seconds(std::int64_t rows) const {
-  const std::lock_guard lock(mutex_);
-  const auto& seen = seconds_[static_cast<std::size_t>(rows) - 1];
-  return seen.empty() ? 0 : median(seen);
+std::optional<double> RowCosts::in_steps(std::int64_t rows) const {
+  const auto index = static_cast<std::size_t>(rows) - 1;
+  if (index < seconds.size() && seconds[index] > 0 && seconds[0] > 0) {
+    return seconds[index] / seconds[0];
+  }
+  if (!row) return std::nullopt;
+  return 1 + *row * static_cast<double>(rows - 1);
 }
 
-std::optional<double> RowClock::cost_of_row() const {
-  const double one = seconds(1);
-  if (one <= 0) return std::nullopt;
-  std::vector<double> costs;
-  for (std::int64_t rows = 2; rows <= static_cast<std::int64_t>(kMaxRows); ++rows) {
-    const double all = seconds(rows);
-    if (all > 0) costs.push_back((all / one - 1) / static_cast<double>(rows - 1));
+RowCosts RowClock::costs() const {
+  const std::lock_guard lock(mutex_);
+  RowCosts costs;
+  for (const auto& seen : seconds_) costs.seconds.push_back(seen.empty() ? 0 : median(seen));
+  const double one = costs.seconds[0];
+  if (one <= 0) return costs;
+  std::vector<double> rows;
+  for (std::size_t more = 1; more < costs.seconds.size(); ++more) {
+    const double all = costs.seconds[more];
+    if (all > 0) rows.push_back((all / one - 1) / static_cast<double>(more));
   }
-  if (costs.empty()) return std::nullopt;
-  return median(std::move(costs));
+  if (!rows.empty()) costs.row = median(std::move(rows));
+  return costs;
 }
 
 Result<std::vector<SpecOutcome>> measure_speculation(

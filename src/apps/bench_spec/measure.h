@@ -65,15 +65,20 @@ struct SpecOutcome {
   }
 };
 
-// What steps of one sequence took, by their rows: fill it as EngineObserver::stepped.
+// What steps of one sequence take, by their rows.
+struct RowCosts {
+  std::vector<double> seconds = {};  // medians of steps of 1, 2, ... rows; 0: there was none
+  std::optional<double> row = {};    // one row more, in steps of one: the median over all rows
+
+  // A step of so many rows in steps of one: as it was measured, else by `row`.
+  std::optional<double> in_steps(std::int64_t rows) const;
+};
+
+// Fill it as EngineObserver::stepped.
 class RowClock {
  public:
   void stepped(const StepRecord& step);
-  // Median, in seconds; 0 where there was none.
-  double seconds(std::int64_t rows) const;
-  // What one row more costs, in steps of one row: the median over the rows that were seen. Nothing
-  // where there were no steps of one row, or no others.
-  std::optional<double> cost_of_row() const;
+  RowCosts costs() const;
 
  private:
   static constexpr std::size_t kMaxRows = 33;
