@@ -30,8 +30,8 @@ NAV = [
              "docs/compatibility.md", "docs/page_comparison.md", "examples/README.md", "docs/glossary.md"]},
     {"Operate": ["docs/operators.md", "docs/deployment.md", "docs/planning.md", "examples/configs/README.md", "docs/kv_offload.md", "docs/event_log.md", "docs/benchmarking.md"]},
     {"Performance": ["docs/performance.md", *(f"docs/performance/{name}.md" for name in (
-        "limits", "peers", "products", "attention", "experts", "step", "scheduling", "serving", "quality", "encodings",
-        "loading"))]},
+        "limits", "peers", "products", "attention", "experts", "speculation", "step", "scheduling", "serving", "quality",
+        "encodings", "loading"))]},
     {"Contribute": ["CONTRIBUTING.md", "docs/architecture.md", "docs/development.md", "docs/add_a_model.md",
                     "docs/dependencies.md"]},
 ]
