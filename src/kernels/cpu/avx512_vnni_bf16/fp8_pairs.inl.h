@@ -33,18 +33,16 @@ inline constexpr Fp8Table kFp8Table;
 // 32 codes as bfloat16, in their order.
 inline __m512i fp8_as_bf16(const void* from) {
   const __m512i codes = _mm512_cvtepu8_epi16(_mm256_loadu_si256(static_cast<const __m256i*>(from)));
-  // By the lower six bits of each code from two vectors of the table, by the next one from the
-  // first two or the last two.
-  const auto look_up = [&](int first) {
-    return _mm512_permutex2var_epi16(_mm512_load_si512(kFp8Table.bits + first), codes,
-                                     _mm512_load_si512(kFp8Table.bits + first + 32));
-  };
-  const __m512i upper = _mm512_srai_epi16(_mm512_slli_epi16(codes, 9), 15);
+  // By the lower six bits of each code from two vectors of the table, and where the next one is set
+  // from the last two.
+  const auto table = [](int first) { return _mm512_load_si512(kFp8Table.bits + first); };
+  const __m512i lower = _mm512_permutex2var_epi16(table(0), codes, table(32));
+  const __mmask32 upper = _mm512_test_epi16_mask(codes, _mm512_set1_epi16(0x40));
   const __m512i size =
-      _mm512_or_si512(_mm512_and_si512(upper, look_up(64)), _mm512_andnot_si512(upper, look_up(0)));
-  const __m512i sign = _mm512_and_si512(_mm512_slli_epi16(codes, 8),
-                                        _mm512_set1_epi16(static_cast<std::int16_t>(0x8000)));
-  return _mm512_or_si512(size, sign);
+      _mm512_mask_mov_epi16(lower, upper, _mm512_permutex2var_epi16(table(64), codes, table(96)));
+  // size | (the sign's bit of codes << 8)
+  return _mm512_ternarylogic_epi32(size, _mm512_slli_epi16(codes, 8),
+                                   _mm512_set1_epi16(static_cast<std::int16_t>(0x8000)), 0xF8);
 }
 
 struct Fp8Pairs : Bf16Pairs {
