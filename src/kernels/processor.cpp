@@ -106,4 +106,6 @@ bool processor_is_amd() {
   return __builtin_cpu_is("amd") != 0;
 }
 
+bool processor_has_vbmi() { return has_avx512() && __builtin_cpu_supports("avx512vbmi"); }
+
 }  // namespace quire

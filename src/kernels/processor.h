@@ -13,4 +13,7 @@ bool processor_has(IsaLevel level);
 // AMD's processors (Zen): where the best instruction differs by vendor.
 bool processor_is_amd();
 
+// AVX-512 VBMI, permutations of bytes, which no level promises.
+bool processor_has_vbmi();
+
 }  // namespace quire
