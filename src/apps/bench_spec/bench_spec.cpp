@@ -68,23 +68,36 @@ Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlag
 
 // What the draft model, in an engine of its own, says of the texts that the model samples.
 Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int64_t num_tokens,
-                      std::vector<SpecTextReport>& texts) {
+                      const InterruptWatcher& interrupt, std::vector<SpecTextReport>& texts) {
   constexpr std::int64_t kMaxPlaces = 64;  // all logits of all texts are kept
   const std::int64_t places = std::min(num_tokens, kMaxPlaces);
+  ProgressBar bar("comparing with the draft model", "texts");
+  const auto show = [&](std::size_t num_done) -> Status {
+    if (interrupt.interrupted()) {
+      bar.clear();
+      return {StatusCode::kCancelled, "interrupted"};
+    }
+    bar.update(static_cast<double>(num_done), 2 * static_cast<double>(texts.size()), "");
+    return {};
+  };
   std::vector<std::vector<TokenId>> prompts;
   std::vector<ScoredOutput> outputs;
-  for (const SpecTextReport& each : texts) {
-    QUIRE_ASSIGN_OR_RETURN(prompts.emplace_back(), prompt_of(*engine, each.text));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(show(i));
+    QUIRE_ASSIGN_OR_RETURN(prompts.emplace_back(), prompt_of(*engine, texts[i].text));
     QUIRE_ASSIGN_OR_RETURN(outputs.emplace_back(), sample_scored(*engine, prompts.back(), places));
   }
+  bar.clear();
   engine.reset();  // there may not be memory for both
   args.model = args.speculation->model;
   args.speculation.reset();
   args.event_log.clear();
   QUIRE_ASSIGN_OR_RETURN(const auto draft, start_engine(std::move(args)));
   for (std::size_t i = 0; i < texts.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(show(texts.size() + i));
     QUIRE_ASSIGN_OR_RETURN(texts[i].agreement, agreement_on(*draft, prompts[i], outputs[i]));
   }
+  bar.clear();
   return {};
 }
 
@@ -120,11 +133,12 @@ Status run_spec(SpecFlags flags) {
                        .max_guesses = most,
                        .load = flags.load};
   QUIRE_ASSIGN_OR_RETURN(report.texts, measure_texts(*engine, flags, settings, interrupt));
+  Status compared;  // what was measured before is told even if this fails
   if (flags.load.concurrency == 1) {
     report.costs = clock.costs();
     if (flags.engine.speculation->method == SpeculativeMethod::kDraftModel) {
-      QUIRE_RETURN_IF_ERROR(
-          compare_models(std::move(engine), flags.engine, flags.load.num_tokens, report.texts));
+      compared = compare_models(std::move(engine), flags.engine, flags.load.num_tokens, interrupt,
+                                report.texts);
     }
   }
   if (flags.json) {
@@ -136,7 +150,7 @@ Status run_spec(SpecFlags flags) {
     QUIRE_RETURN_IF_ERROR(html->write(to_html(report, made)));
     QUIRE_RETURN_IF_ERROR(html->close());
   }
-  return {};
+  return compared;
 }
 
 }  // namespace
