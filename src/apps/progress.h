@@ -11,6 +11,9 @@ namespace quire {
 class ProgressBar {
  public:
   ProgressBar(std::string label, std::string unit);
+  ~ProgressBar() { clear(); }  // so that what comes next, an error too, has its own line
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
 
   // At most ten redraws a second on a terminal, one line in five seconds elsewhere. A `total` of 0
   // means unknown.

@@ -100,12 +100,12 @@ Result<Agreement> agreement_on(Engine& draft, std::span<const TokenId> prompt,
   QUIRE_ASSIGN_OR_RETURN(const ScoredOutput read,
                          decode(draft, prompt, std::ssize(output.token_ids), output.token_ids));
   Agreement mean;
+  mean.num_places = std::ssize(output.logits);
   for (std::size_t i = 0; i < output.logits.size(); ++i) {
     const Agreement here = agreement_of(output.logits[i], read.logits[i]);
     mean.best += here.best;
     mean.one_number += here.one_number;
     mean.rejection += here.rejection;
-    ++mean.num_places;
   }
   const auto places = static_cast<double>(std::max<std::int64_t>(mean.num_places, 1));
   mean.best /= places;

@@ -5,8 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/random.h"
-
 namespace quire {
 namespace {
 

@@ -57,12 +57,10 @@ Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlag
       bar.update(++num_done, num_turns,
                  fmt::format("{}, drafts: {}", text.name, spec_setting_name(setting)));
     };
-    auto outcomes = measure_speculation(engine, prompt, flags.load, settings, interrupt, turned);
-    if (!outcomes.ok()) bar.clear();
-    QUIRE_RETURN_IF_ERROR(outcomes.status());
-    texts.push_back({.text = text, .outcomes = *std::move(outcomes)});
+    QUIRE_ASSIGN_OR_RETURN(auto outcomes, measure_speculation(engine, prompt, flags.load, settings,
+                                                              interrupt, turned));
+    texts.push_back({.text = text, .outcomes = std::move(outcomes)});
   }
-  bar.clear();
   return texts;
 }
 
@@ -73,10 +71,7 @@ Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int6
   const std::int64_t places = std::min(num_tokens, kMaxPlaces);
   ProgressBar bar("comparing with the draft model", "texts");
   const auto show = [&](std::size_t num_done) -> Status {
-    if (interrupt.interrupted()) {
-      bar.clear();
-      return {StatusCode::kCancelled, "interrupted"};
-    }
+    if (interrupt.interrupted()) return {StatusCode::kCancelled, "interrupted"};
     bar.update(static_cast<double>(num_done), 2 * static_cast<double>(texts.size()), "");
     return {};
   };
@@ -87,7 +82,7 @@ Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int6
     QUIRE_ASSIGN_OR_RETURN(prompts.emplace_back(), prompt_of(*engine, texts[i].text));
     QUIRE_ASSIGN_OR_RETURN(outputs.emplace_back(), sample_scored(*engine, prompts.back(), places));
   }
-  bar.clear();
+  bar.clear();     // loading has one of its own
   engine.reset();  // there may not be memory for both
   args.model = args.speculation->model;
   args.speculation.reset();
@@ -97,7 +92,6 @@ Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int6
     QUIRE_RETURN_IF_ERROR(show(texts.size() + i));
     QUIRE_ASSIGN_OR_RETURN(texts[i].agreement, agreement_on(*draft, prompts[i], outputs[i]));
   }
-  bar.clear();
   return {};
 }
 
