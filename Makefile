@@ -78,6 +78,7 @@ test: deps test-models test-clients test-browser check-edges  ## every test, opt
 	@$(call ctest,release)
 
 test-asan test-tsan: test-%: deps test-models test-clients  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
+	@scripts/install_deps.sh clang
 	@cmake --preset $* -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 	@$(call ctest,$*)

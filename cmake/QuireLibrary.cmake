@@ -64,16 +64,17 @@ function(quire_test_in_parts target prefix parts)
 endfunction()
 
 # quire_library(<folder> DEPS <other folders...> EXTERNAL <imported targets...> WITHOUT <path beginnings...>
-#               [TESTS_COMPUTE] [TEST_PARTS <count>])
+#               [COMPUTES] [TESTS_COMPUTE] [TEST_PARTS <count>])
 #
 # One static library a folder: every *.cpp beside the CMakeLists.txt (and in its sub-folders) except
 # tests and benchmarks. `foo_test.cpp` files become the test program <folder>_test and
 # `foo_benchmark.cpp` files the program <folder>_benchmark. DEPS are the only Quire folders whose
 # headers this one may include; scripts/check_edges.py enforces the same list in CI. WITHOUT leaves
-# out the sources whose paths begin so; TESTS_COMPUTE: see quire_test_program(); TEST_PARTS: see
-# quire_test_in_parts().
+# out the sources whose paths begin so. COMPUTES: a build with sanitizers optimizes it and its tests, where
+# it compiles all else in a third of the time without. TESTS_COMPUTE: see quire_test_program(); TEST_PARTS:
+# see quire_test_in_parts().
 function(quire_library name)
-  cmake_parse_arguments(ARG "TESTS_COMPUTE" "TEST_PARTS" "DEPS;EXTERNAL;WITHOUT" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES;TESTS_COMPUTE" "TEST_PARTS" "DEPS;EXTERNAL;WITHOUT" ${ARGN})
   file(GLOB_RECURSE all_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   foreach(path IN LISTS ARG_WITHOUT)
     list(FILTER all_sources EXCLUDE REGEX "^${CMAKE_CURRENT_SOURCE_DIR}/${path}")
@@ -85,10 +86,16 @@ function(quire_library name)
   set(benchmarks ${all_sources})
   list(FILTER benchmarks INCLUDE REGEX "_benchmark\\.cpp$")
 
+  set(optimized)
+  if(ARG_COMPUTES AND QUIRE_SANITIZE)
+    set(optimized -O1)
+  endif()
+
   list(TRANSFORM ARG_DEPS PREPEND quire_)
   if(sources)
     add_library(quire_${name} STATIC ${sources})
     quire_compile_by_folder(quire_${name} ${sources})
+    target_compile_options(quire_${name} PRIVATE ${optimized})
     set(scope PUBLIC)
   else()
     add_library(quire_${name} INTERFACE)
@@ -100,6 +107,7 @@ function(quire_library name)
   if(QUIRE_BUILD_TESTS AND tests)
     add_executable(${name}_test ${tests})
     quire_compile_by_folder(${name}_test ${tests})
+    target_compile_options(${name}_test PRIVATE ${optimized})
     target_link_libraries(${name}_test PRIVATE quire_${name} GTest::gmock GTest::gtest_main)
     if(ARG_TESTS_COMPUTE)
       quire_test_program(${name}_test COMPUTES)

@@ -21,7 +21,7 @@ packages_of() {
     python) echo python3-dev ;;
     format) echo clang-format ;;
     lint)  echo clang-tidy ;;
-    clang) echo clang-14 ;;
+    clang) echo clang-14 libclang-rt-14-dev ;;
     fuzz)  echo clang-19 libclang-rt-19-dev llvm-19 ;;
     browser) echo chromium ;;
     package) echo dpkg-dev ;;

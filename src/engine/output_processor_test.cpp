@@ -123,9 +123,9 @@ TEST(OutputProcessor, AStepLargerThanTheBoundWaitsAlone) {
 TEST(OutputProcessor, WhatALargeStepLeavesBehindIsFreed) {
   const StepResultLimits limits = {
       .max_num_seqs = 1, .max_num_batched_tokens = 1, .max_logprobs = 1};
+  std::atomic<int> received = 0;  // outlives the thread that counts
   OutputProcessor outputs(
       tokenizer(), [](RequestId) {}, nullptr, limits);
-  std::atomic<int> received = 0;
   const std::vector<TokenId> prompt = {1};
   outputs.add(kRequest, prompt, {}, [&](const RequestOutput&) { ++received; });
   StepResult step;

@@ -50,7 +50,10 @@ class RunningConstraintsTest : public testing::Test {
     scheduled.num_scheduled_tokens = 1 + static_cast<std::int32_t>(drafts.size());
     scheduled.first_draft = static_cast<std::int32_t>(plan_.draft_token_ids.size());
     scheduled.num_drafts = static_cast<std::int32_t>(drafts.size());
-    plan_.draft_token_ids.insert(plan_.draft_token_ids.end(), drafts.begin(), drafts.end());
+    for (std::int32_t i = 0; i < scheduled.num_drafts; ++i) {
+      plan_.draft_token_ids.push_back(drafts[static_cast<std::size_t>(i)]);
+      plan_.draft_parents.push_back(i - 1);
+    }
     plan_.scheduled.push_back(scheduled);
   }
   const StepMasks& fill() {
