@@ -69,11 +69,11 @@ package:  ## a Debian package of the program and its services: build/package/qui
 PYTHON_BUILD = $(shell test -f .venvs/python/installed.txt && echo -DQUIRE_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/.venvs/python/bin/python || echo -DQUIRE_PYTHON=OFF)
 
 build-tests: deps  ## what `make test` runs, but the Python package, compiled and not run
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 	@$(call ctest,release)
 
@@ -84,7 +84,7 @@ test-asan test-tsan: test-%: deps test-models test-clients  ## tests under addre
 	@$(call ctest,$*)
 
 bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_BUILD_BENCHMARKS=ON >/dev/null
+	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=ON >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@for program in build/release/src/*/*_benchmark; do [[ -x $$program ]] || continue; echo "== $$program"; $$program $(ARGS); done
 	@build/release/quire bench limits

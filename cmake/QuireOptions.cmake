@@ -14,6 +14,12 @@ if(NOT QUIRE_LEVELS MATCHES "^(all|avx2|native)$")
   message(FATAL_ERROR "QUIRE_LEVELS is ${QUIRE_LEVELS}; it may be all, avx2 or native")
 endif()
 
+set(QUIRE_EMULATE all CACHE STRING "Levels to compile for tests on emulated instructions: all, or missing for those this machine lacks")
+set_property(CACHE QUIRE_EMULATE PROPERTY STRINGS all missing)
+if(NOT QUIRE_EMULATE MATCHES "^(all|missing)$")
+  message(FATAL_ERROR "QUIRE_EMULATE is ${QUIRE_EMULATE}; it may be all or missing")
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)

@@ -31,10 +31,12 @@ constexpr bool is_used_below(IsaLevel replaced_by) {
   return !kOnlyLevel || *kOnlyLevel < replaced_by;
 }
 
-// In a build that emulates wide vectors and tiles, their levels run wherever avx2 does.
+// In a build that emulates wide vectors and tiles, their levels run wherever avx2 does, and those
+// below that it takes from the library where the processor has them.
 inline bool can_run(IsaLevel level) {
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
-  return processor_has(std::min(level, IsaLevel::kAvx2));
+  const bool is_emulated = level >= IsaLevel::QUIRE_FIRST_EMULATED_LEVEL;
+  return processor_has(is_emulated ? std::min(level, IsaLevel::kAvx2) : level);
 #else
   return processor_has(level);
 #endif

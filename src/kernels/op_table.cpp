@@ -26,10 +26,9 @@ namespace {
 // AMX, whose tiles beat both. Every AMD processor with it has VBMI, which the kernels use, too.
 bool bf16_dots_are_fast() {
 #if defined(QUIRE_EMULATE_WIDE_VECTORS)
-  return true;
-#else
-  return processor_is_amd() && processor_has_vbmi();
+  if (IsaLevel::QUIRE_FIRST_EMULATED_LEVEL <= IsaLevel::kAvx512VnniBf16) return true;
 #endif
+  return processor_is_amd() && processor_has_vbmi();
 }
 
 [[maybe_unused]] void set_avx2(OpTable& table) {
