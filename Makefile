@@ -18,9 +18,14 @@ say = printf '\033[1m== %s\033[0m\n' "$(1)" >&2
 # processors busy.
 TEST_JOBS ?= $(shell echo $$((2 * $(JOBS))))
 
-# The tests of a preset; what they reported is for scripts/test_table.py.
+# Tests of a preset, by further options of ctest; what they reported is for scripts/test_table.py.
 ctest = mkdir -p build/$(1)/reports && \
-  ctest --preset $(1) -j $(TEST_JOBS) --no-tests=error -R '$(TESTS)' --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
+  ctest --preset $(1) -j $(TEST_JOBS) --no-tests=error $(2) --output-junit $(CURDIR)/build/$(1)/reports/ctest.xml
+
+# Folders whose tests `make test` runs before anything else is compiled: those that need no kernels. With FIRST=
+# it compiles everything first, as it does where TESTS selects.
+FIRST ?= $(if $(filter .,$(TESTS)),base tensor quant text core weights hub tier draft)
+first_tests = ^($(subst $() $(),|,$(FIRST)))\.
 
 CPP_FILES = $(shell git ls-files --cached --others --exclude-standard 'src/*.cpp' 'src/*.h' 'src/*.cu' 'src/*.cuh' 'tests/*.cpp' 'tests/*.h' 'bench/*.cpp' 'bench/*.h' 'python/*.cpp' 'python/*.h')
 
@@ -74,14 +79,19 @@ build-tests: deps  ## what `make test` runs, but the Python package, compiled an
 
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
 	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
+	@if [[ '$(FIRST)' ]]; then \
+	  $(call say,1 of 2: the tests of what compiles in two minutes); \
+	  NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS) --target $(FIRST:%=%_test); \
+	  $(call ctest,release,-R '$(first_tests)'); \
+	  $(call say,2 of 2: all others); fi
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
-	@$(call ctest,release)
+	@$(call ctest,release,-R '$(TESTS)' -E '$(first_tests)')
 
 test-asan test-tsan: test-%: deps test-models test-clients  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
 	@scripts/install_deps.sh clang
 	@cmake --preset $* -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
-	@$(call ctest,$*)
+	@$(call ctest,$*,-R '$(TESTS)')
 
 bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
 	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=ON >/dev/null
