@@ -210,6 +210,7 @@ class CommandLine(unittest.TestCase):
             report = json.loads(run("bench", "spec", "--model", SMOLLM2, "--output-len", 24, "--num-turns", 1,
                                     "--lengths", "2,4", "--concurrency", at_once, "--json").stdout)
             self.assertEqual(report["concurrency"], at_once)
+            self.assertFalse(report["interrupted"])
             # What one row more costs is measured where one output is decoded alone.
             self.assertEqual(report["cost_of_row"] is None, at_once > 1)
             self.assertEqual([each["text"] for each in report["texts"]], ["code edit", "summary", "JSON", "story"])
@@ -224,6 +225,25 @@ class CommandLine(unittest.TestCase):
                     self.assertEqual("theory" in outcome, guesses_fixed)
                     if guesses_fixed and at_once == 1:
                         self.assertGreater(outcome["theory"]["speedup"], 0)
+
+    @needs(SMOLLM2)
+    def test_bench_spec_tells_what_it_has_when_interrupted(self):
+        process = subprocess.Popen(
+            [PROGRAM, "bench", "spec", SMOLLM2, "--output-len", "4", "--num-turns", "10000", "--lengths", "1", "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in process.stderr:
+            if (done := re.match(r"decoding: (\d+)/", line)) and int(done[1]) >= 8:  # two rounds of four turns
+                break
+        process.send_signal(signal.SIGINT)
+        printed, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        report = json.loads(printed)
+        self.assertTrue(report["interrupted"])
+        self.assertEqual([each["text"] for each in report["texts"]], ["code edit"])
+        for outcome in report["texts"][0]["outcomes"]:
+            self.assertGreaterEqual(outcome["num_turns"], 2)
+            self.assertLess(outcome["num_turns"], 10000)
+            self.assertGreater(outcome["tokens_per_s"], 0)
 
     @needs(SMOLLM2)
     def test_bench_spec_compares_a_draft_model_with_its_target(self):

@@ -42,7 +42,7 @@ Result<std::vector<TokenId>> prompt_of(const Engine& engine, const SpecText& tex
   return engine.encode_chat(conversation);
 }
 
-// Decodes every text in every setting.
+// Decodes every text in every setting; after an interrupt, as far as it came.
 Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlags& flags,
                                                   std::span<const SpecSetting> settings,
                                                   const InterruptWatcher& interrupt) {
@@ -57,9 +57,10 @@ Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlag
       bar.update(++num_done, num_turns,
                  fmt::format("{}, drafts: {}", text.name, spec_setting_name(setting)));
     };
-    QUIRE_ASSIGN_OR_RETURN(auto outcomes, measure_speculation(engine, prompt, flags.load, settings,
-                                                              interrupt, turned));
-    texts.push_back({.text = text, .outcomes = std::move(outcomes)});
+    auto outcomes = measure_speculation(engine, prompt, flags.load, settings, interrupt, turned);
+    if (!outcomes.ok() && (!interrupt.interrupted() || texts.empty())) return outcomes.status();
+    if (outcomes.ok()) texts.push_back({.text = text, .outcomes = *std::move(outcomes)});
+    if (interrupt.interrupted()) break;
   }
   return texts;
 }
@@ -127,10 +128,13 @@ Status run_spec(SpecFlags flags) {
                        .max_guesses = most,
                        .load = flags.load};
   QUIRE_ASSIGN_OR_RETURN(report.texts, measure_texts(*engine, flags, settings, interrupt));
-  Status compared;  // what was measured before is told even if this fails
+  report.interrupted = interrupt.interrupted();
+  // What was measured before is told even if this fails.
+  Status compared;
+  if (report.interrupted) compared = Status(StatusCode::kCancelled, "interrupted");
   if (flags.load.concurrency == 1) {
     report.costs = clock.costs();
-    if (flags.engine.speculation->method == SpeculativeMethod::kDraftModel) {
+    if (compared.ok() && flags.engine.speculation->method == SpeculativeMethod::kDraftModel) {
       compared = compare_models(std::move(engine), flags.engine, flags.load.num_tokens, interrupt,
                                 report.texts);
     }

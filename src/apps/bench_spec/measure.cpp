@@ -207,15 +207,22 @@ Result<std::vector<SpecOutcome>> measure_speculation(
   QUIRE_RETURN_IF_ERROR(decode(engine, prompt, first, 0).status());
   for (std::int64_t turn = 0; turn < load.num_turns; ++turn) {
     std::vector<SpecTurn> turns(all.size());
-    for (std::size_t n = 0; n < all.size(); ++n) {
-      if (interrupt.interrupted()) return Status(StatusCode::kCancelled, "interrupted");
+    std::vector<EngineStats> before(all.size());
+    std::vector<EngineStats> after(all.size());
+    for (std::size_t n = 0; n < all.size() && !interrupt.interrupted(); ++n) {
       const std::size_t i = (n + static_cast<std::size_t>(turn)) % all.size();
-      const EngineStats before = engine.observe();
+      before[i] = engine.observe();
       QUIRE_ASSIGN_OR_RETURN(turns[i], decode(engine, prompt, load, all[i]));
-      const EngineStats after = engine.observe();
-      add_counts(before, after, outcomes[i]);
-      add_times(before.speculation, after.speculation, times[i]);
+      after[i] = engine.observe();
       turned(all[i]);
+    }
+    if (interrupt.interrupted()) {  // what this round has is not compared with anything
+      if (turn == 0) return Status(StatusCode::kCancelled, "interrupted");
+      break;
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      add_counts(before[i], after[i], outcomes[i]);
+      add_times(before[i].speculation, after[i].speculation, times[i]);
     }
     const double plain = (turns[kFirstOff].tokens_per_s + turns[kSecondOff].tokens_per_s) / 2;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -228,6 +235,7 @@ Result<std::vector<SpecOutcome>> measure_speculation(
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     outcomes[i].setting = all[i];
+    outcomes[i].num_turns = std::ssize(rates[i]);
     for (std::int64_t output = 0; output < load.num_outputs(); ++output) {
       outcomes[i].num_tokens += load.num_tokens_of(output);
     }

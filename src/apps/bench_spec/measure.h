@@ -38,6 +38,7 @@ struct SpecLoad {
 
 struct SpecOutcome {
   SpecSetting setting;
+  std::int64_t num_turns = 0;
   double tokens_per_s = 0;  // while all places decode; the median
   // The ratio to the mean of both turns of `off` before and after, of `off` that of these two: its
   // median over the rounds and quartiles.
@@ -90,7 +91,8 @@ class RowClock {
 // Decodes `prompt` without guesses and in each setting, of which there is at least one: one output
 // greedily; several at once with temperature 0.7 and a seed each, so that they differ, and the next
 // one where one has ended. The outcome without guesses comes first. `turned` is called after each
-// turn with its setting. kCancelled at an interrupt.
+// turn with its setting. An interrupt ends it with the rounds that are whole; kCancelled where
+// there is none.
 Result<std::vector<SpecOutcome>> measure_speculation(
     Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
     std::span<const SpecSetting> settings, const InterruptWatcher& interrupt,

@@ -19,6 +19,7 @@ json::object to_json(const SpecOutcome& outcome, const RowCosts& costs) {
   json::array places;
   for (const std::int64_t count : outcome.accepted_at) places.push_back(count);
   json::object object = {{"drafts", spec_setting_name(outcome.setting)},
+                         {"num_turns", outcome.num_turns},
                          {"tokens_per_s", outcome.tokens_per_s},
                          {"speedup", outcome.speedup},
                          {"speedup_p25", outcome.speedup_p25},
@@ -143,6 +144,7 @@ json::object to_json(const SpecReport& report) {
           {"speculation", report.speculation},
           {"output_len", report.load.num_tokens},
           {"num_turns", report.load.num_turns},
+          {"interrupted", report.interrupted},
           {"concurrency", report.load.concurrency},
           {"cost_of_row", to_json(report.costs.row)},
           {"steps", std::move(steps)},
@@ -157,6 +159,11 @@ std::string to_text(const SpecReport& report) {
   if (report.costs.row) {
     text += fmt::format("; a step of one row takes {:.2f} ms, a row more costs {:.2f} of it",
                         report.costs.seconds[0] * 1e3, *report.costs.row);
+  }
+  if (report.interrupted) {
+    text += fmt::format("\ninterrupted: {} of {} texts, the last one with {} turns",
+                        report.texts.size(), spec_texts().size(),
+                        report.texts.back().outcomes[0].num_turns);
   }
   text += fmt::format("\n\n{:<12}{:>8}{:>10}{:>10}{:>12}{:>8}{:>8}{:>9}{:>9}{:>9}{:>10}{:>8}  {}\n",
                       "text", "drafts", "tokens/s", "speed-up", "quartiles", "told", "bound",

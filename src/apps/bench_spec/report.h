@@ -27,6 +27,7 @@ struct SpecReport {
   SpecLoad load;
   RowCosts costs = {};  // of one output at a time; among several a row costs something else
   std::vector<SpecTextReport> texts = {};
+  bool interrupted = false;  // so texts are missing, or the last one's turns
 };
 
 // 1 / (1 - f + f c), for a share f of tokens that were guessed and rows that cost c: what there
