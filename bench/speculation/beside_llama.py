@@ -95,10 +95,10 @@ def main():
                 url = f"http://127.0.0.1:{(port := free_port())}"
                 stack.enter_context(running_server(command(options, port, speculates), url + "/health"))
                 servers[name, speculates] = url
-        for turn in range(options.turns + 1):  # the first one warms up, and reads the prompts
+        for turn in range(options.turns + 1):  # the first one warms up: prompts are cached then, a draft model's too
             for text, message in texts.items():
                 for server, url in servers.items():
-                    value = rate(url, message, options.output_len if turn else 8)
+                    value = rate(url, message, options.output_len)
                     if turn:
                         rates.setdefault((text, *server), []).append(value)
             print(f"turn {turn} of {options.turns}", file=sys.stderr)
