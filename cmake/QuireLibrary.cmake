@@ -6,7 +6,7 @@
 # among what is compiled together. Sources with flags of their own are compiled apart.
 # -DQUIRE_COMPILE_BY_FOLDER=OFF (preset "dev") compiles file by file.
 function(quire_compile_by_folder target)
-  if(NOT QUIRE_COMPILE_BY_FOLDER AND NOT target MATCHES "serve|apps|quire_text")
+  if(NOT QUIRE_COMPILE_BY_FOLDER)
     return()
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)

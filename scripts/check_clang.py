@@ -90,6 +90,9 @@ def jobs_of(build):
     """(path, flags, target) of everything that is compiled."""
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = pathlib.Path(entry["directory"], entry["file"]).resolve()
+        if path.name.startswith("unity_"):
+            sys.exit(f"check_clang: {path.name} stands for the sources of a folder, which would be passed "
+                     f"over: configure {build} with -DQUIRE_COMPILE_BY_FOLDER=OFF")
         if path.suffix == ".cpp" and not path.is_relative_to(build):
             yield path, flags_of(entry["command"]), target_of(entry["command"])
 

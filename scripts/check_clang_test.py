@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of check_clang.py: what it takes from a compile command."""
 
+import json
 import pathlib
 import tempfile
 import unittest
@@ -36,6 +37,25 @@ class Flags(unittest.TestCase):
         self.assertIn("vector", headers)
         self.assertNotIn("of/one.h", headers)
         self.assertNotIn("immintrin.h", headers)
+
+
+class Jobs(unittest.TestCase):
+    def jobs_of(self, *files):
+        with tempfile.TemporaryDirectory() as folder:
+            build = pathlib.Path(folder).resolve()
+            entries = [{"directory": str(build), "file": file,
+                        "command": f"c++ -std=c++20 -o src/CMakeFiles/a.dir/a.o -c {file}"} for file in files]
+            (build / "compile_commands.json").write_text(json.dumps(entries))
+            return list(check_clang.jobs_of(build))
+
+    def test_what_is_generated_is_not_parsed(self):
+        source = check_clang.ROOT / "src/a.cpp"
+        self.assertEqual(self.jobs_of(str(source), "made/files_data.cpp"),
+                         [(source, ("-std=c++20",), "src/CMakeFiles/a.dir")])
+
+    def test_sources_that_are_compiled_as_one_are_not_passed_over(self):
+        with self.assertRaisesRegex(SystemExit, "unity_src_a_cxx.cxx.*QUIRE_COMPILE_BY_FOLDER"):
+            self.jobs_of("Unity/unity_src_a_cxx.cxx")
 
 
 class Units(unittest.TestCase):
