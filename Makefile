@@ -73,12 +73,15 @@ package:  ## a Debian package of the program and its services: build/package/qui
 # The Python package is built and tested where `make test-clients` has made the environment for it.
 PYTHON_BUILD = $(shell test -f .venvs/python/installed.txt && echo -DQUIRE_PYTHON=ON -DPython_EXECUTABLE=$(CURDIR)/.venvs/python/bin/python || echo -DQUIRE_PYTHON=OFF)
 
+# Every level: by the machine's instructions where it has them, else emulated.
+TESTED_LEVELS = -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing
+
 build-tests: deps  ## what `make test` runs, but the Python package, compiled and not run
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
+	@cmake --preset release $(TESTED_LEVELS) -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS)
 
 test: deps test-models test-clients test-browser check-edges  ## every test, optimized build (TESTS=regex selects)
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
+	@cmake --preset release $(TESTED_LEVELS) -DQUIRE_BUILD_BENCHMARKS=OFF $(PYTHON_BUILD) >/dev/null
 	@if [[ '$(FIRST)' ]]; then \
 	  $(call say,1 of 2: the tests of what compiles in two minutes); \
 	  NINJA_STATUS='[%f/%t, %e s] ' cmake --build --preset release -j $(JOBS) --target $(FIRST:%=%_test); \
@@ -88,13 +91,13 @@ test: deps test-models test-clients test-browser check-edges  ## every test, opt
 	@$(call ctest,release,-R '$(TESTS)' -E '$(first_tests)')
 
 test-asan test-tsan: test-%: deps test-models test-clients  ## tests under address+undefined or thread sanitizers (TESTS=regex selects)
-	@scripts/install_deps.sh clang
+	@$(if $(filter asan,$*),scripts/install_deps.sh clang)
 	@cmake --preset $* -DQUIRE_BUILD_BENCHMARKS=OFF >/dev/null
 	@cmake --build --preset $* -j $(JOBS)
 	@$(call ctest,$*,-R '$(TESTS)')
 
 bench: deps model  ## microbenchmarks, then speed of the program on the bundled model
-	@cmake --preset release -DQUIRE_LEVELS=all -DQUIRE_EMULATE=missing -DQUIRE_BUILD_BENCHMARKS=ON >/dev/null
+	@cmake --preset release $(TESTED_LEVELS) -DQUIRE_BUILD_BENCHMARKS=ON >/dev/null
 	@cmake --build --preset release -j $(JOBS)
 	@for program in build/release/src/*/*_benchmark; do [[ -x $$program ]] || continue; echo "== $$program"; $$program $(ARGS); done
 	@build/release/quire bench limits
