@@ -213,7 +213,7 @@ class CommandLine(unittest.TestCase):
             self.assertFalse(report["interrupted"])
             # What one row more costs is measured where one output is decoded alone.
             self.assertEqual(report["cost_of_row"] is None, at_once > 1)
-            self.assertEqual([each["text"] for each in report["texts"]], ["code edit", "summary", "JSON", "story"])
+            self.assertEqual([each["text"] for each in report["texts"]], ["code edit", "summary", "JSON", "story", "random"])
             for text in report["texts"]:
                 self.assertEqual([each["drafts"] for each in text["outcomes"]], ["off", "auto", "2", "4"])
                 for outcome in text["outcomes"]:
@@ -225,6 +225,8 @@ class CommandLine(unittest.TestCase):
                     self.assertEqual("theory" in outcome, guesses_fixed)
                     if guesses_fixed and at_once == 1:
                         self.assertGreater(outcome["theory"]["speedup"], 0)
+                    if guesses_fixed and text["text"] == "random":  # one digit of ten
+                        self.assertLess(outcome["num_accepted_tokens"], outcome["num_draft_tokens"] / 2)
 
     @needs(SMOLLM2)
     def test_bench_spec_tells_what_it_has_when_interrupted(self):
@@ -255,8 +257,9 @@ class CommandLine(unittest.TestCase):
             html = page.read_text()
         # A model that guesses for itself is right by any rule.
         self.assertEqual(len(re.findall(r"^(?:code edit|summary|JSON|story) +12 +1\.00 +1\.00 +1\.00$", printed, re.M)), 4)
-        self.assertEqual(len(re.findall(r"^(?:code edit|summary|JSON|story) +4 +1\.00 ", printed, re.M)), 4)
-        self.assertEqual(html.count("<svg"), 8)
+        self.assertEqual(len(re.findall(r"^(?:code edit|summary|JSON|story|random) +4 +1\.00 ", printed, re.M)), 5)
+        self.assertNotRegex(printed, r"(?m)^random +12 ")  # that output is not the model's
+        self.assertEqual(html.count("<svg"), 10)
         self.assertIn("theory at 1.00", html)
         refused = run("bench", "spec", "--model", SMOLLM2, "--html", "/missing/spec.html")
         self.assertEqual(refused.returncode, 74)

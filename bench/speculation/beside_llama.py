@@ -49,10 +49,10 @@ def llama_command(options, port, speculates):
 
 
 def texts_of(options):
-    """The texts that `quire bench spec` decodes: {name: message}."""
+    """The texts that `quire bench spec` decodes: {name: message}. Random ones are not what a model says."""
     report = json.loads(run_program([options.quire, "bench", "spec", "--model", options.model, "--output-len", 2,
                                      "--num-turns", 1, "--lengths", 1, "--json"]))
-    return {each["text"]: each["message"] for each in report["texts"]}
+    return {each["text"]: each["message"] for each in report["texts"] if not each["random_digits"]}
 
 
 def rate(url, message, output_len):

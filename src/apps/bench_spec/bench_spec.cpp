@@ -34,12 +34,33 @@ struct SpecFlags {
   std::string html;
 };
 
+// The tokens that end the ten digits, most often ten.
+Result<std::vector<TokenId>> digits_of(const Engine& engine) {
+  std::vector<TokenId> digits;
+  for (char digit = '0'; digit <= '9'; ++digit) {
+    QUIRE_ASSIGN_OR_RETURN(const auto token_ids, engine.encode_text({&digit, 1}));
+    if (!token_ids.empty()) digits.push_back(token_ids.back());
+  }
+  std::ranges::sort(digits);
+  const auto repeated = std::ranges::unique(digits);
+  digits.erase(repeated.begin(), repeated.end());
+  return digits;
+}
+
 // A chat, where the model has a template for it.
-Result<std::vector<TokenId>> prompt_of(const Engine& engine, const SpecText& text) {
-  if (engine.chat_template().empty()) return engine.encode_text(text.message);
-  Conversation conversation;
-  conversation.messages.push_back(json::object{{"role", "user"}, {"content", text.message}});
-  return engine.encode_chat(conversation);
+Result<SpecPrompt> prompt_of(const Engine& engine, const SpecText& text) {
+  SpecPrompt prompt;
+  if (engine.chat_template().empty()) {
+    QUIRE_ASSIGN_OR_RETURN(prompt.token_ids, engine.encode_text(text.message));
+  } else {
+    Conversation conversation;
+    conversation.messages.push_back(json::object{{"role", "user"}, {"content", text.message}});
+    QUIRE_ASSIGN_OR_RETURN(prompt.token_ids, engine.encode_chat(conversation));
+  }
+  if (text.random_digits) {
+    QUIRE_ASSIGN_OR_RETURN(prompt.random_of, digits_of(engine));
+  }
+  return prompt;
 }
 
 // Decodes every text in every setting; after an interrupt, as far as it came.
@@ -65,22 +86,28 @@ Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlag
   return texts;
 }
 
-// What the draft model, in an engine of its own, says of the texts that the model samples.
+// What the draft model, in an engine of its own, says of the texts that the model samples. Random
+// ones are not of the model.
 Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int64_t num_tokens,
                       const InterruptWatcher& interrupt, std::vector<SpecTextReport>& texts) {
   constexpr std::int64_t kMaxPlaces = 64;  // all logits of all texts are kept
   const std::int64_t places = std::min(num_tokens, kMaxPlaces);
+  std::vector<SpecTextReport*> written;
+  for (SpecTextReport& text : texts) {
+    if (!text.text.random_digits) written.push_back(&text);
+  }
   ProgressBar bar("comparing with the draft model", "texts");
   const auto show = [&](std::size_t num_done) -> Status {
     if (interrupt.interrupted()) return {StatusCode::kCancelled, "interrupted"};
-    bar.update(static_cast<double>(num_done), 2 * static_cast<double>(texts.size()), "");
+    bar.update(static_cast<double>(num_done), 2 * static_cast<double>(written.size()), "");
     return {};
   };
   std::vector<std::vector<TokenId>> prompts;
   std::vector<ScoredOutput> outputs;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
     QUIRE_RETURN_IF_ERROR(show(i));
-    QUIRE_ASSIGN_OR_RETURN(prompts.emplace_back(), prompt_of(*engine, texts[i].text));
+    QUIRE_ASSIGN_OR_RETURN(const SpecPrompt prompt, prompt_of(*engine, written[i]->text));
+    prompts.push_back(prompt.token_ids);
     QUIRE_ASSIGN_OR_RETURN(outputs.emplace_back(), sample_scored(*engine, prompts.back(), places));
   }
   bar.clear();     // loading has one of its own
@@ -89,9 +116,9 @@ Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int6
   args.speculation.reset();
   args.event_log.clear();
   QUIRE_ASSIGN_OR_RETURN(const auto draft, start_engine(std::move(args)));
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(show(texts.size() + i));
-    QUIRE_ASSIGN_OR_RETURN(texts[i].agreement, agreement_on(*draft, prompts[i], outputs[i]));
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    QUIRE_RETURN_IF_ERROR(show(written.size() + i));
+    QUIRE_ASSIGN_OR_RETURN(written[i]->agreement, agreement_on(*draft, prompts[i], outputs[i]));
   }
   return {};
 }

@@ -39,11 +39,13 @@ struct SpecTurn {
   std::vector<std::vector<TokenId>> outputs;
 };
 
-GenerateRequest request_of(std::span<const TokenId> prompt, const SpecLoad& load,
-                           SpecSetting setting, std::size_t output) {
+GenerateRequest request_of(const SpecPrompt& prompt, const SpecLoad& load, SpecSetting setting,
+                           std::size_t output) {
   GenerateRequest request;
-  request.prompt_token_ids.assign(prompt.begin(), prompt.end());
+  request.prompt_token_ids = prompt.token_ids;
   request.params.temperature = load.concurrency == 1 ? 0 : 0.7F;
+  if (!prompt.random_of.empty()) request.params.temperature = SamplingParams::kMaxTemperature;
+  request.params.allowed_token_ids = prompt.random_of;
   request.params.seed = output;
   request.params.ignore_eos = true;
   request.params.max_tokens = load.num_tokens_of(static_cast<std::int64_t>(output));
@@ -84,7 +86,7 @@ double rate_of(std::span<const SpecOutput> outputs, std::size_t num_places) {
   return static_cast<double>(count) / std::max(to_seconds(end - begin), 1e-9);
 }
 
-Result<SpecTurn> decode(Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
+Result<SpecTurn> decode(Engine& engine, const SpecPrompt& prompt, const SpecLoad& load,
                         SpecSetting setting) {
   std::vector<SpecOutput> outputs(static_cast<std::size_t>(load.num_outputs()));
   std::counting_semaphore<> places(load.concurrency);
@@ -189,7 +191,7 @@ RowCosts RowClock::costs() const {
 }
 
 Result<std::vector<SpecOutcome>> measure_speculation(
-    Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
+    Engine& engine, const SpecPrompt& prompt, const SpecLoad& load,
     std::span<const SpecSetting> settings, const InterruptWatcher& interrupt,
     const std::function<void(SpecSetting)>& turned) {
   // Each round begins with another turn: what one leaves behind for the next falls on all alike.

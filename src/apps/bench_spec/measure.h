@@ -36,6 +36,12 @@ struct SpecLoad {
   std::int64_t num_turns_of_all(std::size_t num_settings) const;
 };
 
+// What an output continues.
+struct SpecPrompt {
+  std::vector<TokenId> token_ids;
+  std::vector<TokenId> random_of = {};  // the output is drawn of these alone, each as likely
+};
+
 struct SpecOutcome {
   SpecSetting setting;
   std::int64_t num_turns = 0;
@@ -90,11 +96,11 @@ class RowClock {
 
 // Decodes `prompt` without guesses and in each setting, of which there is at least one: one output
 // greedily; several at once with temperature 0.7 and a seed each, so that they differ, and the next
-// one where one has ended. The outcome without guesses comes first. `turned` is called after each
-// turn with its setting. An interrupt ends it with the rounds that are whole; kCancelled where
-// there is none.
+// one where one has ended. A random one is drawn with the hottest temperature. The outcome without
+// guesses comes first. `turned` is called after each turn with its setting. An interrupt ends it
+// with the rounds that are whole; kCancelled where there is none.
 Result<std::vector<SpecOutcome>> measure_speculation(
-    Engine& engine, std::span<const TokenId> prompt, const SpecLoad& load,
+    Engine& engine, const SpecPrompt& prompt, const SpecLoad& load,
     std::span<const SpecSetting> settings, const InterruptWatcher& interrupt,
     const std::function<void(SpecSetting)>& turned);
 

@@ -128,6 +128,7 @@ json::object to_json(const SpecReport& report) {
     }
     texts.push_back({{"text", each.text.name},
                      {"message", each.text.message},
+                     {"random_digits", each.text.random_digits},
                      {"outcomes", std::move(outcomes)},
                      {"agreement", to_json(each.agreement)}});
   }

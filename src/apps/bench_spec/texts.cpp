@@ -2,8 +2,8 @@
 
 namespace quire {
 
-const std::array<SpecText, 4>& spec_texts() {
-  static constexpr std::array<SpecText, 4> kSpecTexts = {{
+const std::array<SpecText, 5>& spec_texts() {
+  static constexpr std::array<SpecText, 5> kSpecTexts = {{
       {"code edit", R"(Repeat this program in full, with the variable `total` renamed to `sum`:
 
 ```python
@@ -53,6 +53,18 @@ in the summer.)"},
       {"story",
        R"(Tell a long story about a lighthouse keeper who finds a letter in a bottle. Describe the
 sea, the weather and the people of the island, and let something unexpected happen.)"},
+      {"random",
+       R"(Continue this table of random digits:
+
+526018159083016613186091390996
+030824628194821993518190937865
+797543231948757491186252760189
+555979711471049746507529170342
+366712768426846563212233079244
+026859952890786666176031372159
+010928159013962459571177774121
+547280385280841485253888539336)",
+       true},
   }};
   return kSpecTexts;
 }
