@@ -16,9 +16,10 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   });
   std::erase_if(chances_, [&](const Chance& chance) {
     DraftOffer& offer = offers[chance.offer];
+    const bool trusted = !computed && Acceptance::class_of(offer.match) > 0;
     const std::int64_t most =
-        computed ? std::min<std::int64_t>(offer.most, 1 + 2 * offer.acceptance->num_right())
-                 : offer.most;
+        trusted ? offer.most
+                : std::min<std::int64_t>(offer.most, 1 + 2 * offer.acceptance->num_right());
     return offer.num_chosen++ >= most;
   });
   for (DraftOffer& offer : offers) offer.num_chosen = 0;

@@ -20,8 +20,10 @@
 // text may cost after one that won: with too little, the first text whose drafts are wrong leaves
 // nothing for those that follow.
 //
-// What others got says little about a request's own text. Where guesses are computed, a request
-// gets one at first, and two more for each that was right.
+// What others got says little about a request's own text. Where guesses are computed, and where
+// only a few tokens before them were found elsewhere, a request gets one at first, and two more for
+// each that was right, computed or not: after texts that repeat themselves, all eight guesses after
+// two digits look right until several have been wrong.
 #pragma once
 
 #include <cstdint>

@@ -213,6 +213,48 @@ TEST(Governor, ATextGetsWhatItIsWorthWhateverOthersWere) {
   }
 }
 
+// Random digits after texts that repeat themselves: a few of them have always been there before,
+// and what followed is right one time in ten.
+TEST(Governor, WhatRepeatedTextsWonIsNotSpentOnAShortMatch) {
+  constexpr std::int32_t kTokens = 96;
+  const World world = {.right = 0, .row = 0.17};
+  const auto time_of = [&](std::int64_t rows) { return step_time(world, rows); };
+  Governor governor;
+  std::uint64_t counter = 0;
+  const auto decode = [&](double right, std::int32_t match) {
+    Acceptance acceptance(0.95);
+    Outcome outcome;
+    for (std::int32_t at = 0; at < kTokens;) {
+      const std::int32_t found = at == 0 ? 2 : match;
+      DraftOffer offer = {.acceptance = &acceptance,
+                          .match = found,
+                          .num_tokens = std::min(world.num_tokens, kTokens - at - 1)};
+      governor.choose({&offer, 1}, 1, time_of);
+      std::int32_t num_right = 0;
+      while (num_right < offer.num_tokens && random_uniform(17, counter++) < right) ++num_right;
+      tell(num_right, offer.num_tokens, [&](std::size_t place, bool is_right) {
+        acceptance.observe(Acceptance::class_of(found), place, is_right);
+        governor.observe(found, place, is_right);
+      });
+      const std::int32_t accepted = std::min(num_right, offer.num_chosen);
+      governor.account(1, offer.num_chosen, accepted, time_of);
+      outcome.time += time_of(1 + offer.num_chosen);
+      outcome.tokens += 1 + accepted;
+      at += 1 + accepted;
+    }
+    return outcome;
+  };
+  for (int text = 0; text < 20; ++text) EXPECT_GE(rate(decode(1, 8)), 3.5);  // of 3.77
+  EXPECT_GE(rate(decode(0.1, 2)), 0.97);
+  Outcome later;
+  for (int text = 0; text < 10; ++text) {
+    const Outcome outcome = decode(0.1, 2);
+    later.tokens += outcome.tokens;
+    later.time += outcome.time;
+  }
+  EXPECT_GE(rate(later), 0.98);
+}
+
 // A text that could be looked up, then one that cannot: what is drafted in vain meanwhile is
 // little.
 TEST(Governor, TheAccountBoundsWhatWrongEstimatesCost) {
