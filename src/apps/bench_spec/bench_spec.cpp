@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -36,15 +37,12 @@ struct SpecFlags {
 
 // The tokens that end the ten digits, most often ten.
 Result<std::vector<TokenId>> digits_of(const Engine& engine) {
-  std::vector<TokenId> digits;
+  std::set<TokenId> digits;
   for (char digit = '0'; digit <= '9'; ++digit) {
     QUIRE_ASSIGN_OR_RETURN(const auto token_ids, engine.encode_text({&digit, 1}));
-    if (!token_ids.empty()) digits.push_back(token_ids.back());
+    if (!token_ids.empty()) digits.insert(token_ids.back());
   }
-  std::ranges::sort(digits);
-  const auto repeated = std::ranges::unique(digits);
-  digits.erase(repeated.begin(), repeated.end());
-  return digits;
+  return std::vector<TokenId>(digits.begin(), digits.end());
 }
 
 // A chat, where the model has a template for it.
@@ -63,22 +61,25 @@ Result<SpecPrompt> prompt_of(const Engine& engine, const SpecText& text) {
   return prompt;
 }
 
-// Decodes every text in every setting; after an interrupt, as far as it came.
+// Decodes after each prompt, which are those of the texts, in every setting; after an interrupt, as
+// far as it came.
 Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlags& flags,
+                                                  std::span<const SpecPrompt> prompts,
                                                   std::span<const SpecSetting> settings,
                                                   const InterruptWatcher& interrupt) {
   std::vector<SpecTextReport> texts;
   ProgressBar bar("decoding", "turns");
   const auto num_turns = static_cast<double>(flags.load.num_turns_of_all(settings.size())) *
-                         static_cast<double>(spec_texts().size());
+                         static_cast<double>(prompts.size());
   double num_done = 0;
-  for (const SpecText& text : spec_texts()) {
-    QUIRE_ASSIGN_OR_RETURN(const auto prompt, prompt_of(engine, text));
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const SpecText& text = spec_texts()[i];
     const auto turned = [&](SpecSetting setting) {
       bar.update(++num_done, num_turns,
                  fmt::format("{}, drafts: {}", text.name, spec_setting_name(setting)));
     };
-    auto outcomes = measure_speculation(engine, prompt, flags.load, settings, interrupt, turned);
+    auto outcomes =
+        measure_speculation(engine, prompts[i], flags.load, settings, interrupt, turned);
     if (!outcomes.ok() && (!interrupt.interrupted() || texts.empty())) return outcomes.status();
     if (outcomes.ok()) texts.push_back({.text = text, .outcomes = *std::move(outcomes)});
     if (interrupt.interrupted()) break;
@@ -86,15 +87,16 @@ Result<std::vector<SpecTextReport>> measure_texts(Engine& engine, const SpecFlag
   return texts;
 }
 
-// What the draft model, in an engine of its own, says of the texts that the model samples. Random
-// ones are not of the model.
+// What the draft model, in an engine of its own, says of the texts that the model samples, one
+// after each prompt. Random ones are not of the model.
 Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int64_t num_tokens,
-                      const InterruptWatcher& interrupt, std::vector<SpecTextReport>& texts) {
+                      std::span<const SpecPrompt> prompts, const InterruptWatcher& interrupt,
+                      std::vector<SpecTextReport>& texts) {
   constexpr std::int64_t kMaxPlaces = 64;  // all logits of all texts are kept
   const std::int64_t places = std::min(num_tokens, kMaxPlaces);
-  std::vector<SpecTextReport*> written;
-  for (SpecTextReport& text : texts) {
-    if (!text.text.random_digits) written.push_back(&text);
+  std::vector<std::size_t> written;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (!texts[i].text.random_digits) written.push_back(i);
   }
   ProgressBar bar("comparing with the draft model", "texts");
   const auto show = [&](std::size_t num_done) -> Status {
@@ -102,13 +104,11 @@ Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int6
     bar.update(static_cast<double>(num_done), 2 * static_cast<double>(written.size()), "");
     return {};
   };
-  std::vector<std::vector<TokenId>> prompts;
   std::vector<ScoredOutput> outputs;
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(show(i));
-    QUIRE_ASSIGN_OR_RETURN(const SpecPrompt prompt, prompt_of(*engine, written[i]->text));
-    prompts.push_back(prompt.token_ids);
-    QUIRE_ASSIGN_OR_RETURN(outputs.emplace_back(), sample_scored(*engine, prompts.back(), places));
+  for (const std::size_t i : written) {
+    QUIRE_RETURN_IF_ERROR(show(outputs.size()));
+    QUIRE_ASSIGN_OR_RETURN(outputs.emplace_back(),
+                           sample_scored(*engine, prompts[i].token_ids, places));
   }
   bar.clear();     // loading has one of its own
   engine.reset();  // there may not be memory for both
@@ -116,9 +116,11 @@ Status compare_models(std::unique_ptr<Engine> engine, EngineArgs args, std::int6
   args.speculation.reset();
   args.event_log.clear();
   QUIRE_ASSIGN_OR_RETURN(const auto draft, start_engine(std::move(args)));
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    QUIRE_RETURN_IF_ERROR(show(written.size() + i));
-    QUIRE_ASSIGN_OR_RETURN(written[i]->agreement, agreement_on(*draft, prompts[i], outputs[i]));
+  for (std::size_t n = 0; n < written.size(); ++n) {
+    QUIRE_RETURN_IF_ERROR(show(written.size() + n));
+    const std::size_t i = written[n];
+    QUIRE_ASSIGN_OR_RETURN(texts[i].agreement,
+                           agreement_on(*draft, prompts[i].token_ids, outputs[n]));
   }
   return {};
 }
@@ -154,7 +156,11 @@ Status run_spec(SpecFlags flags) {
                        .speculation = flags.engine.speculation->to_text(),
                        .max_guesses = most,
                        .load = flags.load};
-  QUIRE_ASSIGN_OR_RETURN(report.texts, measure_texts(*engine, flags, settings, interrupt));
+  std::vector<SpecPrompt> prompts;
+  for (const SpecText& text : spec_texts()) {
+    QUIRE_ASSIGN_OR_RETURN(prompts.emplace_back(), prompt_of(*engine, text));
+  }
+  QUIRE_ASSIGN_OR_RETURN(report.texts, measure_texts(*engine, flags, prompts, settings, interrupt));
   report.interrupted = interrupt.interrupted();
   // What was measured before is told even if this fails.
   Status compared;
@@ -162,8 +168,8 @@ Status run_spec(SpecFlags flags) {
   if (flags.load.concurrency == 1) {
     report.costs = clock.costs();
     if (compared.ok() && flags.engine.speculation->method == SpeculativeMethod::kDraftModel) {
-      compared = compare_models(std::move(engine), flags.engine, flags.load.num_tokens, interrupt,
-                                report.texts);
+      compared = compare_models(std::move(engine), flags.engine, flags.load.num_tokens, prompts,
+                                interrupt, report.texts);
     }
   }
   if (flags.json) {
