@@ -97,6 +97,52 @@ Outcome run(const World& world, int num_steps, std::int32_t fixed = -1) {
 
 double rate(const Outcome& outcome) { return outcome.tokens / outcome.time; }
 
+// A text of one request, of which a step's first guess is right with one probability, and each
+// further one with another.
+struct Text {
+  std::int32_t num_tokens = 0;
+  double first = 0;
+  double further = 0;
+  std::int32_t first_match = 8;
+  std::int32_t match = 8;  // after it
+};
+
+// `fixed`: so many drafts in each step, or as many as the governor says. `counter`: of the random
+// numbers that were drawn.
+Outcome decode(const Text& text, const World& world, std::optional<std::int32_t> fixed,
+               Governor& governor, std::uint64_t& counter) {
+  const auto time_of = [&](std::int64_t rows) { return step_time(world, rows); };
+  Acceptance acceptance(0.95);
+  Outcome outcome;
+  for (std::int32_t at = 0; at < text.num_tokens;) {
+    DraftOffer offer = {.acceptance = &acceptance,
+                        .match = at == 0 ? text.first_match : text.match,
+                        .num_tokens = std::min(world.num_tokens, text.num_tokens - at - 1)};
+    if (fixed) {
+      offer.num_chosen = std::min(*fixed, offer.num_tokens);
+    } else {
+      governor.choose({&offer, 1}, 1, time_of, world.guess);
+    }
+    const std::int32_t known = world.guess ? offer.num_chosen : offer.num_tokens;
+    std::int32_t right = 0;
+    while (right < known &&
+           random_uniform(17, counter++) < (right == 0 ? text.first : text.further)) {
+      ++right;
+    }
+    tell(right, known, [&](std::size_t place, bool is_right) {
+      acceptance.observe(Acceptance::class_of(offer.match), place, is_right);
+      governor.observe(offer.match, place, is_right);
+    });
+    const std::int32_t accepted = std::min(right, offer.num_chosen);
+    const double guessing = world.guess.value_or(0) * offer.num_chosen;
+    governor.account(1, offer.num_chosen, accepted, time_of, guessing);
+    outcome.tokens += 1 + accepted;
+    outcome.time += time_of(1 + offer.num_chosen) + guessing;
+    at += 1 + accepted;
+  }
+  return outcome;
+}
+
 TEST(Governor, IsCloseToTheBestFixedLengthAndNeverBelowNone) {
   for (const double right : {0.0, 0.1, 0.3, 0.6, 0.8, 0.95}) {
     for (const double row : {0.0, 0.02, 0.1, 0.3, 0.6, 1.0}) {
@@ -153,13 +199,12 @@ TEST(Governor, ATextGetsWhatItIsWorthWhateverOthersWere) {
     std::int32_t tokens;
     std::array<double, 3> least;  // by kind, of the best fixed number of guesses
   };
-  constexpr double kRow = 0.27;
-  const auto time_of = [](std::int64_t rows) { return 1 + kRow * static_cast<double>(rows - 1); };
   for (const Case& texts :
        {Case{false, 200, {0.98, 0.95, 0.95}}, Case{true, 200, {0.98, 0.95, 0.95}},
         Case{false, 48, {0.98, 0.95, 0.95}}, Case{true, 48, {0.97, 0.94, 0.95}}}) {
     const bool computed = texts.computed;
-    const double guess = computed ? 0.1 : 0;
+    const World world = {.row = 0.27,
+                         .guess = computed ? std::optional<double>(0.1) : std::nullopt};
     // Tokens a step of plain decoding would take, of each kind; `fixed`: drafts, or the governor.
     const auto rates = [&](std::optional<std::int32_t> fixed) {
       Governor governor;
@@ -167,34 +212,12 @@ TEST(Governor, ATextGetsWhatItIsWorthWhateverOthersWere) {
       std::uint64_t counter = 0;
       for (std::uint64_t text = 0; text < 600; ++text) {
         const auto which = static_cast<std::size_t>(random_uniform(5, text) * 3);
-        Acceptance acceptance(0.95);
-        for (std::int32_t at = 0; at < texts.tokens;) {
-          DraftOffer offer = {.acceptance = &acceptance,
-                              .match = 8,
-                              .num_tokens = std::min(8, texts.tokens - at - 1)};
-          if (fixed) {
-            offer.num_chosen = std::min(*fixed, offer.num_tokens);
-          } else {
-            governor.choose({&offer, 1}, 1, time_of,
-                            computed ? std::optional<double>(guess) : std::nullopt);
-          }
-          const std::int32_t known = computed ? offer.num_chosen : offer.num_tokens;
-          std::int32_t right = 0;
-          while (right < known && random_uniform(17, counter++) <
-                                      (right == 0 ? kKinds[which].first : kKinds[which].further)) {
-            ++right;
-          }
-          tell(right, known, [&](std::size_t place, bool is_right) {
-            acceptance.observe(Acceptance::class_of(8), place, is_right);
-            governor.observe(8, place, is_right);
-          });
-          const std::int32_t accepted = std::min(right, offer.num_chosen);
-          const double guessing = guess * offer.num_chosen;
-          governor.account(1, offer.num_chosen, accepted, time_of, guessing);
-          outcomes[which].tokens += 1 + accepted;
-          outcomes[which].time += time_of(1 + offer.num_chosen) + guessing;
-          at += 1 + accepted;
-        }
+        const Outcome outcome = decode({.num_tokens = texts.tokens,
+                                        .first = kKinds[which].first,
+                                        .further = kKinds[which].further},
+                                       world, fixed, governor, counter);
+        outcomes[which].tokens += outcome.tokens;
+        outcomes[which].time += outcome.time;
       }
       std::array<double, kKinds.size()> all{};
       std::ranges::transform(outcomes, all.begin(), rate);
@@ -216,39 +239,20 @@ TEST(Governor, ATextGetsWhatItIsWorthWhateverOthersWere) {
 // Random digits after texts that repeat themselves: a few of them have always been there before,
 // and what followed is right one time in ten.
 TEST(Governor, WhatRepeatedTextsWonIsNotSpentOnAShortMatch) {
-  constexpr std::int32_t kTokens = 96;
-  const World world = {.right = 0, .row = 0.17};
-  const auto time_of = [&](std::int64_t rows) { return step_time(world, rows); };
+  const World world = {.row = 0.17};
+  const Text repeated = {.num_tokens = 96, .first = 1, .further = 1, .first_match = 2};
+  const Text random = {
+      .num_tokens = 96, .first = 0.1, .further = 0.1, .first_match = 2, .match = 2};
   Governor governor;
   std::uint64_t counter = 0;
-  const auto decode = [&](double right, std::int32_t match) {
-    Acceptance acceptance(0.95);
-    Outcome outcome;
-    for (std::int32_t at = 0; at < kTokens;) {
-      const std::int32_t found = at == 0 ? 2 : match;
-      DraftOffer offer = {.acceptance = &acceptance,
-                          .match = found,
-                          .num_tokens = std::min(world.num_tokens, kTokens - at - 1)};
-      governor.choose({&offer, 1}, 1, time_of);
-      std::int32_t num_right = 0;
-      while (num_right < offer.num_tokens && random_uniform(17, counter++) < right) ++num_right;
-      tell(num_right, offer.num_tokens, [&](std::size_t place, bool is_right) {
-        acceptance.observe(Acceptance::class_of(found), place, is_right);
-        governor.observe(found, place, is_right);
-      });
-      const std::int32_t accepted = std::min(num_right, offer.num_chosen);
-      governor.account(1, offer.num_chosen, accepted, time_of);
-      outcome.time += time_of(1 + offer.num_chosen);
-      outcome.tokens += 1 + accepted;
-      at += 1 + accepted;
-    }
-    return outcome;
+  const auto governed = [&](const Text& text) {
+    return decode(text, world, std::nullopt, governor, counter);
   };
-  for (int text = 0; text < 20; ++text) EXPECT_GE(rate(decode(1, 8)), 3.5);  // of 3.77
-  EXPECT_GE(rate(decode(0.1, 2)), 0.97);
+  for (int text = 0; text < 20; ++text) EXPECT_GE(rate(governed(repeated)), 3.5);  // of 3.77
+  EXPECT_GE(rate(governed(random)), 0.97);
   Outcome later;
   for (int text = 0; text < 10; ++text) {
-    const Outcome outcome = decode(0.1, 2);
+    const Outcome outcome = governed(random);
     later.tokens += outcome.tokens;
     later.time += outcome.time;
   }
