@@ -20,6 +20,7 @@
 
 namespace quire {
 
+struct GuessProspect;  // draft/guess_prospect.h
 // core's; a drafter that looks up does not look at them
 struct ModelRunnerOutput;
 struct SamplingParams;
@@ -29,10 +30,13 @@ struct SchedulerOutput;
 // comes.
 struct Draft : DraftTree {
   std::int32_t match = 0;  // so many tokens before them were found elsewhere: the more, the better
+  // Of a chain by one that estimates(): each token's, as the drafter has it.
+  std::vector<float> probabilities = {};
 
   void clear() {
     DraftTree::clear();
     match = 0;
+    probabilities.clear();
   }
 };
 
@@ -55,6 +59,9 @@ struct DraftWish {
   Draft* draft = nullptr;           // filled in; empty before
   // Of a drafter with a tree(): a part of it, which has `most` guesses, in its order.
   std::span<const std::int32_t> parents = {};
+  // Of one that estimates(): what the guesses behind the first are worth. Where those of all wishes
+  // are worth less than their time there are no more of them. Null: `most` are wanted in any case.
+  const GuessProspect* prospect = nullptr;
 };
 
 // What draft() has done besides looking up.
@@ -84,6 +91,8 @@ class Drafter {
   }
   // Whether a guess takes a step of its own, so that it is to be wanted before it is made.
   virtual bool computes() const { return false; }
+  // Of one that computes: whether it says how probable its guesses are.
+  virtual bool estimates() const { return false; }
   // Whether its guesses form trees: more of them than may be computed are then a choice.
   virtual bool branches() const { return false; }
   // Of one that computes: the parents of the tree of which it may be wished for any part

@@ -69,21 +69,30 @@ void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, boo
   }
 }
 
-std::size_t Governor::num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
+std::size_t Governor::num_worth(std::int64_t num_rows, const TimeOf& time_of, double spent,
                                 double guess_time) const {
   auto tokens = static_cast<double>(num_rows);
-  double best_rate = kLeastGain * tokens / plain_time;
+  double best_rate = kLeastGain * tokens / (time_of(num_rows) + spent);
   std::size_t best = 0;
   std::int32_t longest = 0;
   for (std::size_t i = 0; i < chances_.size(); ++i) {
     tokens += chances_[i].probability;
     longest = std::max(longest, chances_[i].place + 1);
-    const double time = time_of(num_rows + static_cast<std::int64_t>(i) + 1) + guess_time * longest;
+    const double time =
+        time_of(num_rows + static_cast<std::int64_t>(i) + 1) + spent + guess_time * longest;
     if (tokens / time <= best_rate) continue;
     best_rate = tokens / time;
     best = i + 1;
   }
   return best;
+}
+
+bool Governor::choose_chances(std::span<DraftOffer> offers, std::int64_t num_rows,
+                              const TimeOf& time_of, std::optional<double> guess_time) {
+  find_chances(offers, guess_time.has_value());
+  const std::size_t best = num_worth(num_rows, time_of, 0, guess_time.value_or(0));
+  for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);
+  return best > 0;
 }
 
 // By what its guesses alone would save of each step, with the best number of them.
@@ -105,6 +114,13 @@ bool Governor::pays_for_reading(const DraftOffer& offer, std::int64_t num_rows, 
   return saved * offer.tokens_left > offer.reading;
 }
 
+void Governor::choose_none(std::span<DraftOffer> offers) {
+  for (DraftOffer& offer : offers) {
+    offer.num_chosen = 0;
+    offer.chosen = 0;
+  }
+}
+
 void Governor::choose_one(const Chance& chance, std::span<DraftOffer> offers) {
   DraftOffer& offer = offers[chance.offer];
   ++offer.num_chosen;
@@ -117,12 +133,78 @@ bool Governor::probes(bool likely, std::int32_t every) {
   return true;
 }
 
+void Governor::observe(RequestOdds& request, std::size_t place, float probability, bool right) {
+  GuessOdds& all = odds_[kind_of(request)];
+  request.observe(probability, all.right()[place][GuessOdds::class_of(probability)], right);
+  all.observe(place, probability, right);
+}
+
+GuessProspect Governor::prospect_of(const RequestOdds& odds) const {
+  GuessProspect prospect = prospects_[kind_of(odds)];
+  prospect.shares = odds.shares(prospect.shares);
+  for (GuessOdds::ByClass& by_class : prospect.right) {
+    for (double& right : by_class) right = odds.right(right);
+  }
+  return prospect;
+}
+
+// Chains whose drafter says how sure it is: whether a first guess of each is worth its time, and
+// how long they may get.
+bool Governor::choose_lengths(std::span<DraftOffer> offers, std::int64_t num_rows,
+                              const TimeOf& time_of, double guess_time) {
+  const double plain_time = time_of(num_rows);
+  const std::int64_t count =
+      std::ranges::count_if(offers, [](const DraftOffer& offer) { return offer.num_tokens > 0; });
+  if (count == 0) return false;
+  double row_time = plain_time;
+  // Of the number of rows at which a further one is cheapest: that the first of them may cost more
+  // is seen when the guesses are made.
+  for (std::int64_t rows = count; rows <= count * std::int64_t{GuessOdds::kPlaces}; rows += count) {
+    const double more = time_of(num_rows + rows) - plain_time;
+    row_time = std::clamp(more / static_cast<double>(rows), 0.0, row_time);
+  }
+  for (std::size_t i = 0; i < odds_.size(); ++i) {
+    prospects_[i] = {.shares = odds_[i].shares(),
+                     .right = odds_[i].right(),
+                     .num_rows = static_cast<double>(num_rows),
+                     .plain_time = plain_time,
+                     .row_time = row_time,
+                     .guess_time = guess_time};
+  }
+  double saved = 0;
+  for (const DraftOffer& offer : offers) {
+    if (offer.num_tokens > 0) saved += prospect_of(*offer.odds).saved(0, 1, 1);
+  }
+  if (saved <= guess_time + (kLeastGain - 1) * plain_time) return false;
+  for (DraftOffer& offer : offers) {
+    offer.num_chosen = std::min(offer.num_tokens, offer.most);
+  }
+  return true;
+}
+
+void Governor::choose_made(std::span<DraftOffer> offers, std::int64_t num_rows,
+                           const TimeOf& time_of, double guessing) {
+  choose_none(offers);
+  chances_.clear();
+  for (std::uint32_t i = 0; i < offers.size(); ++i) {
+    const DraftOffer& offer = offers[i];
+    double chance = 1;
+    for (std::int32_t draft = 0; draft < offer.num_tokens; ++draft) {
+      const auto place = static_cast<std::size_t>(draft);
+      const GuessProspect& all = prospects_[kind_of(*offer.odds)];
+      chance *= offer.odds->right(all.chance(place, offer.probabilities[place]));
+      if (chance < kLeastChance) break;
+      chances_.push_back({chance, i, draft, draft});
+    }
+  }
+  std::ranges::stable_sort(chances_, std::greater(), &Chance::probability);
+  const std::size_t best = num_worth(num_rows, time_of, guessing, 0);
+  for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);
+}
+
 void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
                       std::optional<double> guess_time) {
-  for (DraftOffer& offer : offers) {
-    offer.num_chosen = 0;
-    offer.chosen = 0;
-  }
+  choose_none(offers);
   const double plain_time = time_of(num_rows);
   if (!started_) {
     saved_ = kFirstSaved * plain_time;
@@ -135,16 +217,16 @@ void Governor::choose(std::span<DraftOffer> offers, std::int64_t num_rows, const
       offer.num_tokens = 0;
     }
   }
-  find_chances(offers, guess_time.has_value());
-  const std::size_t best = num_worth(num_rows, plain_time, time_of, guess_time.value_or(0));
-  if (best > 0 && num_drafted_ == kPlainEvery) {
+  const bool sure = guess_time && !offers.empty() && offers.front().odds != nullptr;
+  const bool worth = sure ? choose_lengths(offers, num_rows, time_of, *guess_time)
+                          : choose_chances(offers, num_rows, time_of, guess_time);
+  if (worth && num_drafted_ == kPlainEvery) {
     num_drafted_ = 0;
-    return;
+    return choose_none(offers);
   }
-  num_drafted_ = best > 0 ? num_drafted_ + 1 : 0;
-  if (best > 0) {
+  num_drafted_ = worth ? num_drafted_ + 1 : 0;
+  if (worth) {
     num_idle_ = 0;
-    for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);
   } else if (guess_time) {
     // One guess for each takes no longer than for one.
     if (!probes(true, probe_model_every_)) return;

@@ -24,8 +24,16 @@
 // only a few tokens before them were found elsewhere, a request gets one at first, and two more for
 // each that was right, computed or not: after texts that repeat themselves, all eight guesses after
 // two digits look right until several have been wrong.
+//
+// A drafter that says how sure it is of each guess is better: how long its chains get is decided
+// while they are made (draft/guess_prospect.h), and which of their guesses are checked afterwards.
+//
+//   governor.choose(offers, ...);       // with odds: who gets guesses at all
+//   governor.prospect_of(odds);         // for the drafter, of each request that does
+//   governor.choose_made(offers, ...);  // with what it made
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -34,6 +42,8 @@
 
 #include "base/draft_tree.h"
 #include "draft/acceptance.h"
+#include "draft/guess_odds.h"
+#include "draft/guess_prospect.h"
 
 namespace quire {
 
@@ -46,6 +56,9 @@ struct DraftOffer {
   std::int32_t most = kMaxTreeDrafts;          // of them that may be chosen
   double reading = 0;      // time before its first guess, once, in time_of()'s unit
   double tokens_left = 0;  // that it is thought to get; only where it is to be read
+  // Of a drafter that says how sure it is of its guesses, which are a chain: its own odds.
+  const RequestOdds* odds = nullptr;
+  std::span<const float> probabilities = {};  // of guesses that were made
   // What choose() says: how many of these, and which, by bits. Of a chain they are the first.
   std::int32_t num_chosen = 0;
   std::uint32_t chosen = 0;
@@ -67,6 +80,11 @@ class Governor {
   // already, and are known to be right or not even if they are not chosen.
   void choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
               std::optional<double> guess_time = std::nullopt);
+  // Of an offer with odds of which guesses were chosen: how far they are worth their time.
+  GuessProspect prospect_of(const RequestOdds& odds) const;
+  // Which of the guesses that such offers have now are to be checked. Making all took `guessing`.
+  void choose_made(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
+                   double guessing);
 
   // Whether a draft of any request was right, as Acceptance::observe().
   void observe(std::int32_t match, std::size_t place, bool right,
@@ -74,6 +92,8 @@ class Governor {
     all_.observe(Acceptance::class_of(match), place, right, rank);
     if (right) probe_model_every_ = kProbeModelEvery;
   }
+  // Likewise of one whose drafter gave it this probability; and what is known of its request.
+  void observe(RequestOdds& request, std::size_t place, float probability, bool right);
   // A step without prompts has ended: `num_rows` without drafts, with `num_drafts`, of which
   // `num_accepted` were right; computing them took `guessing`.
   void account(std::int64_t num_rows, std::int64_t num_drafts, std::int64_t num_accepted,
@@ -88,10 +108,14 @@ class Governor {
  private:
   void find_chances(std::span<DraftOffer> offers, bool computed);
   void find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed);
-  // Chances that are worth their time, the first so many.
-  std::size_t num_worth(std::int64_t num_rows, double plain_time, const TimeOf& time_of,
+  // Chances that are worth their time, the first so many. `spent`: whatever is chosen.
+  std::size_t num_worth(std::int64_t num_rows, const TimeOf& time_of, double spent,
                         double guess_time) const;
   bool probes(bool likely, std::int32_t every);
+  bool choose_chances(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
+                      std::optional<double> guess_time);
+  bool choose_lengths(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
+                      double guess_time);
 
   struct Chance {
     double probability = 0;
@@ -102,6 +126,7 @@ class Governor {
   // Whether an offer of guesses that are computed is worth reading its prompt.
   bool pays_for_reading(const DraftOffer& offer, std::int64_t num_rows, double plain_time,
                         const TimeOf& time_of, double guess_time);
+  static void choose_none(std::span<DraftOffer> offers);
   static void choose_one(const Chance& chance, std::span<DraftOffer> offers);
   static constexpr double kLeastGain = 1.01;  // for less nothing is drafted
   static constexpr double kLeastChance = 0.02;
@@ -114,6 +139,11 @@ class Governor {
   static constexpr std::int32_t kMostProbeModelEvery = 32;
 
   Acceptance all_{0.995};
+  // Of requests whose tokens are not drawn, and of those whose tokens are; and what a request like
+  // all of them may expect of the next step.
+  static std::size_t kind_of(const RequestOdds& odds) { return odds.drawn() ? 1 : 0; }
+  std::array<GuessOdds, 2> odds_;
+  std::array<GuessProspect, 2> prospects_;
   std::vector<Chance> chances_;  // kept from call to call
   double saved_ = 0;
   double spent_ = 0;

@@ -12,7 +12,7 @@ std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& para
   auto drafting = std::make_shared<SamplingParams>(params);
   drafting->logprobs.reset();
   drafting->prompt_logprobs.reset();
-  if (num_choices > 1) drafting->logprobs = num_choices;
+  drafting->logprobs = num_choices > 1 ? num_choices : 0;
   if (!reduced) return drafting;
   drafting->repetition_penalty = 1;
   drafting->presence_penalty = 0;

@@ -18,9 +18,9 @@
 
 namespace quire {
 
-// What guesses depend on of a request's parameters, and nothing that costs time without changing
-// them. So many choices come for each place. `reduced`: the drafter's ids are not the model's, so
-// what names tokens does not count.
+// What guesses depend on of a request's parameters, and of what else they ask for only the log
+// probability of each guess. So many choices come for each place. `reduced`: the drafter's ids are
+// not the model's, so what names tokens does not count.
 std::shared_ptr<const SamplingParams> drafting_params(const SamplingParams& params,
                                                       std::int64_t num_choices = 1,
                                                       bool reduced = false);
@@ -38,6 +38,7 @@ class DraftModel final : public Drafter {
   DraftWork draft(std::span<const DraftWish> wishes) override;
   std::size_t num_unread(RequestId request_id, std::span<const TokenId> tokens) const override;
   bool computes() const override { return true; }
+  bool estimates() const override { return tree_.empty(); }
   std::span<const std::int32_t> tree() const override { return tree_; }
   void end(RequestId request_id, std::span<const TokenId> output) override;
 

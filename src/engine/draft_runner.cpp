@@ -1,6 +1,7 @@
 #include "engine/draft_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/exhaustion.h"
@@ -50,7 +51,10 @@ void DraftRunner::truncate(Sequence& sequence, std::int32_t num_tokens) {
 
 void DraftRunner::begin_round() {
   ++round_;
-  for (auto& [id, sequence] : sequences_) sequence.choices.clear();
+  for (auto& [id, sequence] : sequences_) {
+    sequence.choices.clear();
+    sequence.probabilities.clear();
+  }
   plan_.clear();
   plan_.removed_request_ids = known_;
   states_.clear();
@@ -154,7 +158,9 @@ void DraftRunner::guess(std::vector<Guessing>& guessing) {
     const GuessPlaces places = places_of(each.wish->parents, each.wish->most);
     each.num_places =
         static_cast<std::size_t>(std::ranges::max(places, {}, &GuessPlace::depth).depth) + 1;
+    each.chain = {.prospect = each.wish->prospect};
   }
+  guesses_ = {};
   for (std::size_t num_steps = 1; !guessing.empty(); ++num_steps) {
     if (!compute()) {
       for (const Guessing& each : guessing) each.wish->draft->clear();
@@ -165,8 +171,11 @@ void DraftRunner::guess(std::vector<Guessing>& guessing) {
 }
 
 // A guess that the other model has no token for is dropped.
-void DraftRunner::take_guess(const Guessing& guessing, const SampledToken& sampled) const {
+void DraftRunner::take_guess(Guessing& guessing, const SampledToken& sampled) {
   if (sampled.token_id >= vocab_size_) return;
+  const float probability = std::exp(sampled.logprob);
+  guesses_.add(guessing.chain, probability);
+  guessing.sequence->probabilities.push_back(probability);
   std::vector<TokenId>& choices = guessing.sequence->choices.emplace_back();
   take_choices(result_, sampled, choices);
   std::erase_if(choices, [this](TokenId token) { return token >= vocab_size_; });
@@ -180,12 +189,16 @@ void DraftRunner::take_guesses(std::vector<Guessing>& guessing, std::size_t num_
   plan_.clear();
   states_.clear();
   std::size_t i = 0;
+  guesses_.begin_guess();
+  for (Guessing& each : guessing) take_guess(each, result_.sampled[i++]);
+  const bool further = pays(guessing, num_steps);
+  i = 0;
   std::erase_if(guessing, [&](const Guessing& each) {
     const std::size_t place = i++;
-    take_guess(each, result_.sampled[place]);
-    if (!goes_on(each, num_steps) || !add_next(each)) {
-      fill_token_tree(each.wish->parents, each.wish->most, each.sequence->choices,
-                      *each.wish->draft);
+    if (!further || !goes_on(each, num_steps) || !add_next(each)) {
+      Draft& draft = *each.wish->draft;
+      fill_token_tree(each.wish->parents, each.wish->most, each.sequence->choices, draft);
+      if (each.wish->parents.empty()) draft.probabilities = each.sequence->probabilities;
       return true;
     }
     if (reads_states) {
@@ -194,6 +207,18 @@ void DraftRunner::take_guesses(std::vector<Guessing>& guessing, std::size_t num_
     }
     return false;
   });
+}
+
+// Whether one guess more for each is worth its time.
+bool DraftRunner::pays(std::span<const Guessing> guessing, std::size_t num_steps) const {
+  double saved = 0;
+  double guess_time = 0;
+  for (const Guessing& each : guessing) {
+    if (!goes_on(each, num_steps)) continue;
+    saved += guesses_.saved(each.chain);
+    if (each.chain.prospect != nullptr) guess_time = each.chain.prospect->guess_time;
+  }
+  return saved > guess_time;
 }
 
 // Of the last row of each request that is sampled from.
@@ -215,6 +240,7 @@ bool DraftRunner::goes_on(const Guessing& guessing, std::size_t num_steps) const
   const std::vector<std::vector<TokenId>>& choices = guessing.sequence->choices;
   if (choices.size() < num_steps || choices.size() == guessing.num_places) return false;
   if (guessing.sequence->num_computed == config_.max_model_len) return false;
+  if (guesses_.saved(guessing.chain) <= 0) return false;
   return guessing.params->ignore_eos ||
          std::ranges::find(config_.eos_token_ids, choices.back().front()) ==
              config_.eos_token_ids.end();

@@ -18,6 +18,7 @@
 #include "core/sampling_params.h"
 #include "core/step.h"
 #include "draft/drafter.h"
+#include "draft/guess_prospect.h"
 #include "exec/model_runner.h"
 #include "models/decoder_model.h"
 
@@ -33,6 +34,7 @@ class DraftRunner {
     // Of the round: the choices for each place that was reached, of which the first was computed
     // on.
     std::vector<std::vector<TokenId>> choices = {};
+    std::vector<float> probabilities = {};  // of the first choices
   };
   // One that the first step of a round samples from.
   struct Guessing {
@@ -40,6 +42,7 @@ class DraftRunner {
     const SamplingParams* params = nullptr;
     Sequence* sequence = nullptr;
     std::size_t num_places = 0;  // that the wish has, one behind the other: set by guess()
+    GuessChain chain = {};       // of the guesses so far: set by guess()
   };
 
   // Owns model and runner, of which the runner was made for `config` and the model. `kv_groups`:
@@ -81,8 +84,9 @@ class DraftRunner {
                 std::int32_t first_new_block, std::int32_t num_new_blocks);
   bool add_next(const Guessing& guessing);
   bool goes_on(const Guessing& guessing, std::size_t num_steps) const;
+  bool pays(std::span<const Guessing> guessing, std::size_t num_steps) const;
   void take_guesses(std::vector<Guessing>& guessing, std::size_t num_steps);
-  void take_guess(const Guessing& guessing, const SampledToken& sampled) const;
+  void take_guess(Guessing& guessing, const SampledToken& sampled);
   void take_states(std::size_t num_guessing);
 
   std::unique_ptr<Model> model_;
@@ -94,6 +98,7 @@ class DraftRunner {
   std::vector<RequestId> known_;  // to the runner
   std::uint64_t round_ = 0;
   bool failed_ = false;
+  GuessRound guesses_;
   // Kept from step to step.
   SchedulerOutput plan_;
   ModelRunnerOutput result_;

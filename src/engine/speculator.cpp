@@ -53,6 +53,7 @@ Speculator::Followed* Speculator::follow(const Request& request) {
   if (found == followed_.end() || found->second.refused || request.is_pooled()) return nullptr;
   Followed& followed = found->second;
   if (!followed.begun) {
+    followed.odds = RequestOdds(request.sampling_params()->temperature > 0);
     followed.begun =
         drafter_->begin({.id = request.id(),
                          .max_tokens = static_cast<std::size_t>(request.max_computed_tokens() + 1),
@@ -100,6 +101,9 @@ bool Speculator::learn_next(Followed& followed, TokenId token) {
     const std::size_t rank = Acceptance::rank_of(index++, num_choices, drafter_->computes());
     followed.acceptance.observe(Acceptance::class_of(followed.guess.match), place, right, rank);
     governor_.observe(followed.guess.match, place, right, rank);
+    if (drafter_->estimates()) {
+      governor_.observe(followed.odds, place, followed.guess.probabilities[place], right);
+    }
     if (right) followed.last_right = i;
   }
   return goes_on;
@@ -157,11 +161,14 @@ void Speculator::wish(const Candidate& candidate) {
     places[i] = static_cast<std::int32_t>(wished.size());
     wished.push_back(tree[i] < 0 ? tree[i] : places[static_cast<std::size_t>(tree[i])]);
   }
+  const bool estimated = drafter_->estimates() && !candidate.followed->count;
+  if (estimated) candidate.followed->prospect = governor_.prospect_of(candidate.followed->odds);
   wishes_.push_back({.request_id = candidate.request->id(),
                      .tokens = candidate.request->token_ids(),
                      .most = candidate.num_drafts,
                      .draft = &candidate.followed->draft,
-                     .parents = wished});
+                     .parents = wished,
+                     .prospect = estimated ? &candidate.followed->prospect : nullptr});
 }
 
 // As many as each candidate may have.
@@ -233,6 +240,27 @@ void Speculator::choose() {
   }
 }
 
+// Which of the guesses that were made are checked, by how sure whoever made them is.
+void Speculator::choose_made() {
+  offers_.clear();
+  for (const Candidate& each : candidates_) {
+    if (each.followed->count) continue;
+    const Draft& draft = each.followed->draft;
+    offers_.push_back({.acceptance = &each.followed->acceptance,
+                       .num_tokens = draft.view().size(),
+                       .odds = &each.followed->odds,
+                       .probabilities = draft.probabilities});
+  }
+  if (offers_.empty()) return;
+  governor_.choose_made(
+      offers_, num_rows_, [this](std::int64_t rows) { return time_of(rows); },
+      read_prompts_ ? 0 : static_cast<double>(guessing_.count()));
+  auto offer = offers_.begin();
+  for (Candidate& each : candidates_) {
+    if (!each.followed->count) each.num_drafts = (offer++)->num_chosen;
+  }
+}
+
 DraftOffer Speculator::offer_of(const Candidate& candidate) const {
   const Draft& draft = candidate.followed->draft;
   const bool computes = drafter_->computes();
@@ -240,7 +268,8 @@ DraftOffer Speculator::offer_of(const Candidate& candidate) const {
                       .match = computes ? 0 : draft.match,
                       .num_tokens = std::max(candidate.num_drafts, 0),
                       .parents = computes ? drafter_->tree() : draft.parents,
-                      .most = max_drafts_};
+                      .most = max_drafts_,
+                      .odds = drafter_->estimates() ? &candidate.followed->odds : nullptr};
   const Request& request = *candidate.request;
   const std::size_t unread = drafter_->num_unread(request.id(), request.token_ids());
   if (unread <= kMostUnread) return offer;
@@ -260,6 +289,7 @@ void Speculator::propose(const Scheduler& scheduler, const Give& give) {
   if (!drafter_->computes()) guess();
   choose();
   if (drafter_->computes()) guess();
+  if (drafter_->estimates()) choose_made();
   for (const Candidate& each : candidates_) {
     select(each);
     // Those of an earlier step that were not computed are undone.

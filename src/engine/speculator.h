@@ -72,6 +72,8 @@ class Speculator {
     bool begun = false;    // the drafter knows it
     bool refused = false;  // and has no room for it
     Acceptance acceptance{0.95};
+    RequestOdds odds;
+    GuessProspect prospect;            // of the next step
     Draft draft;                       // for the next step
     std::vector<std::int32_t> wished;  // its parents, where it is a part of the drafter's tree
     // A guess of which it is still open whether it is right.
@@ -96,6 +98,7 @@ class Speculator {
   void guess();
   std::size_t num_unread() const;
   void choose();
+  void choose_made();
   DraftOffer offer_of(const Candidate& candidate) const;
   void select(const Candidate& candidate);
   // Of a step with so many rows, each seeing as many keys as those of the next step on average.

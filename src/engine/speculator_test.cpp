@@ -9,14 +9,12 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
+#include "draft/guess_prospect.h"
+#include "engine/speculator_test_support.h"
 
 namespace quire {
 namespace {
 
-// The token of a request at a position, whatever was before it.
-using TokenAt = std::function<TokenId(RequestId id, std::int32_t position)>;
-
-TokenId repeated(RequestId /*id*/, std::int32_t position) { return 10 + position % 7; }
 TokenId unheard_of(RequestId id, std::int32_t position) {
   return static_cast<TokenId>(random_bits(id, static_cast<std::uint64_t>(position)) % 1'000'000);
 }
@@ -72,137 +70,53 @@ class Oracle final : public Drafter {
   std::map<RequestId, std::size_t> num_read_;
 };
 
-// A scheduler and a speculator, and steps that take what they are said to.
-class Loop {
+// Guesses three tokens of four, and knows at which place of a text it does not.
+class Honest final : public Drafter {
  public:
-  explicit Loop(const SpeculativeConfig& config, TokenAt token_at = repeated)
-      : token_at_(std::move(token_at)),
-        scheduler_(scheduler_config(config)),
-        speculator_(make_lookup_drafter(config, 8, 2000), config.num_speculative_tokens, 8,
-                    [this] { return now_; }) {}
-  // With one that computes: it knows what comes, and takes its time.
-  Loop(std::int64_t guess_ns, std::int64_t read_ns)
-      : token_at_(unheard_of),
-        scheduler_(scheduler_config({})),
-        speculator_(std::make_unique<Oracle>(guess_ns, read_ns, now_), 4, 8,
-                    [this] { return now_; }) {}
-
-  std::int64_t step_ns = 1'000'000;
-  std::int64_t row_ns = 50'000;  // of a step; a prompt's token takes as much
-  std::int64_t draft_ns = 0;     // of each guess, before the step
-
-  void add(RequestId id, std::int64_t max_tokens, DraftCount count = std::nullopt,
-           std::int64_t n = 1, std::int32_t num_prompt_tokens = 40) {
-    SamplingParams params;
-    params.max_tokens = max_tokens;
-    params.n = n;
-    AddRequest request;
-    request.request_id = id;
-    for (std::int32_t i = 0; i < num_prompt_tokens; ++i)
-      request.prompt_token_ids.push_back(token_at_(id, i));
-    request.sampling_params = std::make_shared<const SamplingParams>(params);
-    ASSERT_TRUE(scheduler_.add(request, now_).ok());
-    for (std::int64_t i = 0; i < n; ++i) {
-      auto report = std::make_shared<SpeculationReport>();
-      reports[id + static_cast<RequestId>(i)] = report;
-      speculator_.begin(id + static_cast<RequestId>(i), count, std::move(report));
-    }
-  }
-
-  void step() {
-    const Instant start = now_;
-    speculator_.propose(scheduler_, [&](RequestId id, DraftTreeView drafts) {
-      scheduler_.propose(id, drafts);
-      ++num_proposals[id];
-    });
-    ASSERT_TRUE(scheduler_.schedule(now_, plan_).ok());
-    ModelRunnerOutput result;
-    result.step_id = plan_.step_id;
-    for (const ScheduledRequest& each : plan_.scheduled) {
-      if (each.use != RowUse::kTokens) continue;
-      const DraftTreeView drafts = plan_.drafts_of(each);
-      drafts_of[each.request_id] += each.num_drafts;
-      branched_of[each.request_id] += each.num_branched;
-      std::int32_t position = each.end_without_drafts();
-      for (std::optional<std::int32_t> node = DraftTreeView::kRoot; node;) {
-        const TokenId token = token_at_(each.request_id, position++);
-        result.sampled.push_back({.request_id = each.request_id, .token_id = token});
-        node = drafts.child(*node, token);
+  explicit Honest(Instant& now) : now_(now) {}
+  bool begin(const DraftedRequest& /*request*/) override { return true; }
+  void read(RequestId /*id*/, std::span<const TokenId> /*tokens*/) override {}
+  DraftWork draft(std::span<const DraftWish> wishes) override {
+    GuessRound round;
+    std::vector<GuessChain> chains;
+    for (const DraftWish& wish : wishes) chains.push_back({.prospect = wish.prospect});
+    double guess_time = 0;
+    double saved = 0;
+    std::int32_t longest = 0;
+    do {
+      round.begin_guess();
+      saved = 0;
+      for (std::size_t i = 0; i < wishes.size(); ++i) {
+        const DraftWish& wish = wishes[i];
+        const auto length = std::ssize(wish.draft->tokens);
+        if (length == wish.most || (length > 0 && round.saved(chains[i]) <= 0)) continue;
+        const auto position = static_cast<std::int32_t>(std::ssize(wish.tokens) + length);
+        const bool knows = position % 4 != 0;
+        wish.draft->tokens.push_back(unheard_of(wish.request_id, knows ? position : position + 1));
+        wish.draft->probabilities.push_back(knows ? 0.99F : 0.05F);
+        round.add(chains[i], wish.draft->probabilities.back());
+        longest = std::max(longest, static_cast<std::int32_t>(length) + 1);
+        if (length + 1 < wish.most) saved += round.saved(chains[i]);
+        if (wish.prospect != nullptr) guess_time = wish.prospect->guess_time;
       }
-    }
-    const auto num_drafts = static_cast<std::int64_t>(plan_.draft_token_ids.size());
-    const Duration drafting = now_ - start + Duration(draft_ns * num_drafts);
-    const Duration time = drafting + Duration(step_ns + row_ns * plan_.total_num_scheduled_tokens);
-    now_ = start + time;
-    std::vector<RequestStepOutput> outputs;
-    ASSERT_TRUE(scheduler_.update(result, now_, outputs).ok());
-    ASSERT_EQ(scheduler_.check_invariants().message(), "");
-    speculator_.took(plan_, result, outputs, time, drafting);
-    add_up(time, drafting, num_drafts);
-    for (const RequestStepOutput& output : outputs) {
-      if (output.finished == nullptr) continue;
-      speculator_.end(output.request_id, output.finished->output_token_ids());
-    }
-    speculator_.read_ahead(scheduler_);
+    } while (saved > guess_time);
+    now_ += Duration(20'000) * longest;
+    return longest == 0 ? DraftWork::kNone : DraftWork::kSteps;
   }
-  // Until nothing runs; returns the time that it took, in milliseconds.
-  double run() {
-    const Instant start = now_;
-    while (scheduler_.has_work()) {
-      step();
-      if (testing::Test::HasFatalFailure()) break;
-    }
-    return std::chrono::duration<double, std::milli>(now_ - start).count();
-  }
-
-  SchedulerStats stats() const { return scheduler_.stats(); }
-  const SpeculationTimes& times() const { return speculator_.times(); }
-  SpeculationTimes told() const;
-  // The same as times(), from outside: sums over the steps that were run, in which `draft_rows` is
-  // what rows are known to take.
-  SpeculationTimes measured;
-  std::map<RequestId, std::shared_ptr<SpeculationReport>> reports;
-  std::map<RequestId, int> num_proposals;
-  std::map<RequestId, int> drafts_of;
-  std::map<RequestId, int> branched_of;
+  bool computes() const override { return true; }
+  bool estimates() const override { return true; }
+  void end(RequestId /*id*/, std::span<const TokenId> /*output*/) override {}
 
  private:
-  void add_up(Duration time, Duration drafting, std::int64_t num_drafts) {
-    const StepWork work = work_of(plan_);
-    measured.draft += drafting;
-    if (work.num_rows == 0) return;
-    measured.taken += time;
-    if (num_drafts == 0) return;
-    measured.verify += time - drafting;
-    measured.draft_rows += Duration(row_ns * num_drafts);
-    ++measured.num_compared;
-  }
-  static SchedulerConfig scheduler_config(const SpeculativeConfig& speculation) {
-    SchedulerConfig config;
-    config.max_draft_paths = speculation.max_draft_paths();
-    config.max_num_seqs = 8;
-    config.max_num_batched_tokens = 256;
-    config.max_model_len = 2000;
-    config.num_blocks = 1000;
-    return config;
-  }
-
-  TokenAt token_at_;
-  Instant now_{};
-  Scheduler scheduler_;
-  Speculator speculator_;
-  SchedulerOutput plan_;
+  Instant& now_;
 };
 
-// Of all outputs' own reports.
-SpeculationTimes Loop::told() const {
-  SpeculationTimes sum;
-  for (const auto& [id, report] : reports) {
-    sum.draft += report->times.draft;
-    sum.verify += report->times.verify;
-    sum.draft_rows += report->times.draft_rows;
-  }
-  return sum;
+using Loop = SpeculatorLoop;
+
+// With one that computes: it knows what comes, and takes its time.
+Loop foreseeing(std::int64_t guess_ns, std::int64_t read_ns) {
+  return Loop([&](Instant& now) { return std::make_unique<Oracle>(guess_ns, read_ns, now); }, 4,
+              unheard_of);
 }
 
 // Every third token is one of three, at random.
@@ -390,7 +304,7 @@ TEST(Speculator, TimesAddUp) {
 // 17 ms without guesses, and soon earned back by 300.
 TEST(Speculator, APromptIsReadOnlyWhereGuessesPayForIt) {
   const auto run = [](DraftCount count, std::int64_t max_tokens) {
-    Loop loop(20'000, 15'000);
+    Loop loop = foreseeing(20'000, 15'000);
     // What reading costs is learned from the first.
     loop.add(1, 17, std::nullopt, 1, 1000);
     loop.run();
@@ -409,6 +323,23 @@ TEST(Speculator, APromptIsReadOnlyWhereGuessesPayForIt) {
   const auto [longer, num_longer_drafts] = run(std::nullopt, 300);
   EXPECT_LT(longer, 0.5 * run(0, 300).first);
   EXPECT_GT(num_longer_drafts, 200);
+}
+
+// A row takes a twentieth of a step. Of four tokens one is not guessed, after which the next four
+// begin.
+TEST(Speculator, WhereTheDrafterIsUnsureNothingIsChecked) {
+  const auto make = [](Instant& now) { return std::make_unique<Honest>(now); };
+  Loop loop(make, 8, unheard_of);
+  loop.add(1, 400);
+  loop.run();
+  const SchedulerStats governed = loop.stats();
+  EXPECT_GE(governed.draft_tokens_accepted, 270);  // of 300
+  EXPECT_LE(governed.draft_tokens_rejected, 15);
+  Loop fixed(make, 8, unheard_of);
+  fixed.add(1, 400, 8);
+  fixed.run();
+  EXPECT_GE(fixed.stats().draft_tokens_accepted, 290);
+  EXPECT_GE(fixed.stats().draft_tokens_rejected, 400);
 }
 
 // Before a step of as few rows was measured there is nothing to compare with.

@@ -37,6 +37,7 @@ class StateDrafter final : public Drafter {
   void computed(const SchedulerOutput& step, const ModelRunnerOutput& result) override;
   DraftWork draft(std::span<const DraftWish> wishes) override;
   bool computes() const override { return true; }
+  bool estimates() const override { return tree_.empty(); }
   std::span<const std::int32_t> tree() const override { return tree_; }
   void end(RequestId request_id, std::span<const TokenId> output) override;
 
