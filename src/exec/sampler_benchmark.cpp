@@ -65,6 +65,10 @@ const bool kRegistered = [] {
          p.top_k = 50;
          p.top_p = 0.9;
        })},
+      {"greedy_logprob", with([](auto& p) {
+         p.temperature = 0;
+         p.logprobs = 0;
+       })},
       {"greedy_logprobs_20", with([](auto& p) {
          p.temperature = 0;
          p.logprobs = 20;

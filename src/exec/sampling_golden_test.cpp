@@ -120,8 +120,8 @@ TEST(SamplingGolden, DrawsByTheCumulativeDistributionOfRealVocabularies) {
       std::partial_sum(wanted.begin(), wanted.end(), ends.begin());
       for (int i = 0; i < 25; ++i) {
         const double u = (i + 0.5) / 25;
-        const auto token = static_cast<std::size_t>(
-            selection.draw(draw_of(c.params, u), logits, std::ranges::max(logits)));
+        const auto token = static_cast<std::size_t>(selection.draw(
+            sampling_kernels(), draw_of(c.params, u), logits, std::ranges::max(logits)));
         EXPECT_GT(wanted[token], 0);
         EXPECT_LT(ends[token] - wanted[token], u + 1e-5);
         EXPECT_GT(ends[token], u - 1e-5);

@@ -130,6 +130,8 @@ inline std::vector<float> edited(const SamplingCase& c, std::vector<float> logit
                 std::move(logits));
 }
 
+inline const RowKernels& sampling_kernels() { return op_table(available_levels().back()).rows; }
+
 // The distribution that the edits and the selection make, read off exactly: a token is drawn
 // for an interval of the uniform number, tokens in order of id, so bisection finds each border.
 inline std::vector<double> measured_distribution(const SamplingCase& c,
@@ -141,12 +143,15 @@ inline std::vector<double> measured_distribution(const SamplingCase& c,
   std::vector<double> probabilities(logits.size());
   double begin = 0;
   while (begin < 1) {
-    const TokenId token = selection.draw(draw_of(c.params, begin), values, max);
+    const auto draw = [&](double uniform) {
+      return selection.draw(sampling_kernels(), draw_of(c.params, uniform), values, max);
+    };
+    const TokenId token = draw(begin);
     double low = begin;
     double high = 1;
     while (high - low > 1e-12) {
       const double middle = (low + high) / 2;
-      (selection.draw(draw_of(c.params, middle), values, max) == token ? low : high) = middle;
+      (draw(middle) == token ? low : high) = middle;
     }
     probabilities[static_cast<std::size_t>(token)] += high - begin;
     begin = high;

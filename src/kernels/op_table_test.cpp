@@ -49,6 +49,7 @@ TEST(OpTable, EveryLevelProvidesItsKernels) {
     EXPECT_NE(table.rows.rope_and_cache, nullptr);
     EXPECT_NE(table.rows.best_of_row, nullptr);
     EXPECT_NE(table.rows.log_sum_exp, nullptr);
+    EXPECT_NE(table.rows.token_weights, nullptr);
   }
 }
 

@@ -115,4 +115,15 @@ struct RowBest {
   return INT64_MAX;
 }
 
+// What is known of the weights of so many tokens, one after the other (RowKernels::token_weights),
+// so that most of a vocabulary is not looked at again.
+struct TokenBlock {
+  static constexpr std::int64_t kTokens = 64;  // the last block of a vocabulary may have fewer
+  static constexpr std::int64_t count(std::int64_t num_tokens) {
+    return (num_tokens + kTokens - 1) / kTokens;
+  }
+  float sum = 0;
+  float largest = 0;
+};
+
 }  // namespace quire

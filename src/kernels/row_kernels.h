@@ -70,6 +70,11 @@ struct RowKernels {
   // log(sum_c(exp(x[c]))), in float32 with a fixed order. `largest`: best_of_row's value of the
   // same row, and the result where it is not finite.
   float (*log_sum_exp)(const float* x, std::int64_t cols, float largest) = nullptr;
+  // What tokens weigh where one is drawn: weights[i] = e^((logits[i] - max_logit) * scale), to
+  // about 2e-7 of its value, and what is known of each block of them, TokenBlock::count(count) of
+  // them. The same bits at every level.
+  void (*token_weights)(const float* logits, std::int64_t count, float max_logit, float scale,
+                        float* weights, TokenBlock* blocks) = nullptr;
 };
 
 }  // namespace quire

@@ -59,6 +59,19 @@ void BM_LogSumExp(benchmark::State& state, IsaLevel level) {
   report(state, 49152);
 }
 
+void BM_TokenWeights(benchmark::State& state, IsaLevel level) {
+  const auto x = random_floats(49152);
+  const float largest = op_table(level).rows.best_of_row(x.data(), 49152).value;
+  std::vector<float> weights(x.size());
+  std::vector<TokenBlock> blocks(static_cast<std::size_t>(TokenBlock::count(49152)));
+  while (state.KeepRunning()) {
+    op_table(level).rows.token_weights(x.data(), 49152, largest, 1.25F, weights.data(),
+                                       blocks.data());
+    benchmark::ClobberMemory();
+  }
+  report(state, 49152);
+}
+
 void BM_RopeAndCache(benchmark::State& state, IsaLevel level) {
   auto qkv = random_floats(std::size_t{15} * 64);
   // Angle zero, so that repeated rotation keeps the numbers.
@@ -93,6 +106,7 @@ const bool kRowOpsRegistered = [] {
     benchmark::RegisterBenchmark(("BM_SiluAndMul/" + name).c_str(), BM_SiluAndMul, level);
     benchmark::RegisterBenchmark(("BM_BestOfRow/" + name).c_str(), BM_BestOfRow, level);
     benchmark::RegisterBenchmark(("BM_LogSumExp/" + name).c_str(), BM_LogSumExp, level);
+    benchmark::RegisterBenchmark(("BM_TokenWeights/" + name).c_str(), BM_TokenWeights, level);
     benchmark::RegisterBenchmark(("BM_RopeAndCache/" + name).c_str(), BM_RopeAndCache, level)
         ->ArgName("interleaved")
         ->DenseRange(0, 1);

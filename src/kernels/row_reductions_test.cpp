@@ -36,6 +36,48 @@ TEST_P(RowReductions, LogSumExp) {
   }
 }
 
+TEST_P(RowReductions, TokenWeightsAreTheSameAtEveryLevel) {
+  QUIRE_SKIP_ABSENT_LEVEL();
+  for (const std::int64_t count : {1, 15, 16, 17, 63, 64, 65, 200, 49152}) {
+    const auto n = static_cast<std::size_t>(count);
+    std::vector<float> logits = random_floats(n, 8.0F, 8);
+    if (n > 2) logits[1] = -kInfinity;
+    const float largest = *std::ranges::max_element(logits);
+    const auto num_blocks = static_cast<std::size_t>(TokenBlock::count(count));
+    struct Weighed {
+      std::vector<float> weights;
+      std::vector<TokenBlock> blocks;
+    };
+    const auto weigh = [&](const RowKernels& kernels) {
+      Weighed weighed = {.weights = std::vector<float>(n),
+                         .blocks = std::vector<TokenBlock>(num_blocks)};
+      kernels.token_weights(logits.data(), count, largest, 1.25F, weighed.weights.data(),
+                            weighed.blocks.data());
+      return weighed;
+    };
+    const Weighed got = weigh(ctx_.table.rows);
+    const Weighed expected = weigh(op_table(IsaLevel::kRef).rows);
+    EXPECT_EQ(got.weights, expected.weights);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double exponent = (double{logits[i]} - largest) * 1.25;
+      const double error = 4e-7 * (1 + std::min(-exponent, 87.0));  // the exponent is rounded
+      EXPECT_NEAR(got.weights[i], std::exp(exponent), error * std::exp(exponent) + 2e-38);
+    }
+    for (std::size_t block = 0; block < num_blocks; ++block) {
+      EXPECT_EQ(got.blocks[block].sum, expected.blocks[block].sum);
+      double sum = 0;
+      float heaviest = 0;
+      for (std::size_t i = block * TokenBlock::kTokens;
+           i < std::min(n, (block + 1) * TokenBlock::kTokens); ++i) {
+        sum += got.weights[i];
+        heaviest = std::max(heaviest, got.weights[i]);
+      }
+      EXPECT_NEAR(got.blocks[block].sum, sum, 2e-6 * sum);
+      EXPECT_EQ(got.blocks[block].largest, heaviest);
+    }
+  }
+}
+
 TEST_P(RowReductions, LogSumExpOfNanAndInfinity) {
   QUIRE_SKIP_ABSENT_LEVEL();
   for (const std::size_t n : {3U, 8U, 16U, 19U, 70U}) {

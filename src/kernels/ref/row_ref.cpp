@@ -4,9 +4,12 @@
 #include <cmath>
 
 #include "kernels/ref/kv_ref.h"
+#include "kernels/sampling/token_weights.h"
 
 namespace quire {
 namespace {
+
+struct RefLevel;
 
 // The factor that brings a row to a root mean square of one.
 double rms_scale(const float* x, float epsilon, std::int64_t cols) {
@@ -182,6 +185,7 @@ RowKernels ref_row_kernels() {
   kernels.attention = ref_attention;
   kernels.best_of_row = best_of_row;
   kernels.log_sum_exp = log_sum_exp;
+  kernels.token_weights = token_weights<RefLevel>;
   return kernels;
 }
 

@@ -23,7 +23,7 @@ TokenId choose(const RowKernels& kernels, std::span<const float> logits, RowBest
     best = kernels.best_of_row(logits.data(), std::ssize(logits));
   }
   if (row.draw.greedy) return best.index;
-  return scratch.selection.draw(row.draw, logits, best.value);
+  return scratch.selection.draw(kernels, row.draw, logits, best.value);
 }
 
 // Of sample.token.token_id, and of the most probable tokens.

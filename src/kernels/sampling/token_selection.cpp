@@ -4,9 +4,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
-
-#include "kernels/sampling/token_weights.h"
 
 namespace quire {
 namespace {
@@ -17,6 +16,9 @@ constexpr std::uint32_t kMantissaBits = 4;
 constexpr std::uint32_t kOne = std::bit_cast<std::uint32_t>(1.0F) >> (23 - kMantissaBits);
 constexpr std::size_t kNumRanges = kOne + 1;
 
+// Tokens that what top_p leaves out may be expected to be at least.
+constexpr double kLikelyTail = 512;
+
 // 0 for a weight of 1; larger for smaller weights.
 std::size_t range_of(float weight) {
   return kOne - std::min(std::bit_cast<std::uint32_t>(weight) >> (23 - kMantissaBits), kOne);
@@ -25,21 +27,26 @@ std::size_t range_of(float weight) {
 }  // namespace
 
 TokenSelection::TokenSelection(std::int64_t vocab_size)
-    : weights_(static_cast<std::size_t>(vocab_size)) {
-  candidates_.reserve(static_cast<std::size_t>(vocab_size));
-  border_.reserve(static_cast<std::size_t>(vocab_size));
+    : weights_(static_cast<std::size_t>(vocab_size)),
+      blocks_(static_cast<std::size_t>(TokenBlock::count(vocab_size))) {
+  largest_.reserve(blocks_.size());
+  candidates_.reserve(weights_.size());
+  border_.reserve(weights_.size());
 }
 
 std::uint64_t TokenSelection::bytes(std::int64_t vocab_size) {
-  return static_cast<std::uint64_t>(vocab_size) * (sizeof(float) + 2 * sizeof(Candidate));
+  return static_cast<std::uint64_t>(vocab_size) * (sizeof(float) + 2 * sizeof(Candidate)) +
+         static_cast<std::uint64_t>(TokenBlock::count(vocab_size)) *
+             (sizeof(TokenBlock) + sizeof(float));
 }
 
-TokenId TokenSelection::draw(const TokenDraw& draw, std::span<const float> logits,
-                             float max_logit) {
+TokenId TokenSelection::draw(const RowKernels& kernels, const TokenDraw& draw,
+                             std::span<const float> logits, float max_logit) {
   // Above 0 at any temperature, so that banned tokens keep a weight of 0.
   const float inverse_temperature =
       std::max(static_cast<float>(1.0 / draw.temperature), std::numeric_limits<float>::min());
-  token_weights(logits.data(), logits.size(), max_logit, inverse_temperature, weights_.data());
+  kernels.token_weights(logits.data(), std::ssize(logits), max_logit, inverse_temperature,
+                        weights_.data(), blocks_.data());
   const bool cuts_k = draw.top_k > 0 && draw.top_k < std::ssize(weights_);
   const bool cuts_p = draw.top_p < 1;
   if (!cuts_k && !cuts_p && draw.min_p <= 0) return draw_from_all(draw.uniform);
@@ -47,31 +54,66 @@ TokenId TokenSelection::draw(const TokenDraw& draw, std::span<const float> logit
   float min_weight = static_cast<float>(draw.min_p);
   // Whoever may be among the k best; the exact border is drawn below.
   if (cuts_k) min_weight = std::max(min_weight, weight_of_rank(draw.top_k));
+  if (!cuts_k && min_weight <= 0) {
+    const double all = total();
+    gather_top_p(logits, draw.top_p, all);
+    keep_top_p(draw.top_p, all);
+    return draw_from_candidates(draw.uniform);
+  }
   gather(logits, min_weight);
   if (cuts_k) keep_top_k(draw.top_k);
-  if (cuts_p) keep_top_p(draw.top_p);
+  if (cuts_p) keep_top_p(draw.top_p, candidate_weight());
   return draw_from_candidates(draw.uniform);
 }
 
-TokenId TokenSelection::draw_from_all(double uniform) const {
+std::span<const float> TokenSelection::weights_of(std::size_t block) const {
+  constexpr auto kTokens = static_cast<std::size_t>(TokenBlock::kTokens);
+  const auto rest = std::span(weights_).subspan(block * kTokens);
+  return rest.first(std::min(rest.size(), kTokens));
+}
+
+double TokenSelection::total() const {
   double total = 0;
-  for (const float weight : weights_) total += static_cast<double>(weight);
-  const double target = uniform * total;
+  for (const TokenBlock& block : blocks_) total += static_cast<double>(block.sum);
+  return total;
+}
+
+TokenId TokenSelection::draw_from_all(double uniform) const {
+  const double target = uniform * total();
+  double end = 0;
+  double begin = 0;  // of the block
+  std::size_t drawn = 0;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i].largest == 0) continue;
+    drawn = i;
+    begin = end;
+    end += static_cast<double>(blocks_[i].sum);
+    if (target < end) break;
+  }
+  // The block's sum is rounded, that of its tokens is not.
+  const std::span<const float> weights = weights_of(drawn);
+  double exact = 0;
+  for (const float weight : weights) exact += static_cast<double>(weight);
+  const double target_in_block = (target - begin) / (end - begin) * exact;
   double sum = 0;
   std::size_t last = 0;
-  for (std::size_t i = 0; i < weights_.size(); ++i) {
-    if (weights_[i] == 0) continue;
-    sum += static_cast<double>(weights_[i]);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (weights[i] == 0) continue;
+    sum += static_cast<double>(weights[i]);
     last = i;
-    if (target < sum) break;
+    if (target_in_block < sum) break;
   }
-  return static_cast<TokenId>(last);
+  return static_cast<TokenId>(drawn * static_cast<std::size_t>(TokenBlock::kTokens) + last);
+}
+
+double TokenSelection::candidate_weight() const {
+  double sum = 0;
+  for (const Candidate& each : candidates_) sum += static_cast<double>(each.weight);
+  return sum;
 }
 
 TokenId TokenSelection::draw_from_candidates(double uniform) const {
-  double total = 0;
-  for (const Candidate& each : candidates_) total += static_cast<double>(each.weight);
-  const double target = uniform * total;
+  const double target = uniform * candidate_weight();
   double sum = 0;
   for (const Candidate& each : candidates_) {
     sum += static_cast<double>(each.weight);
@@ -82,14 +124,39 @@ TokenId TokenSelection::draw_from_candidates(double uniform) const {
 
 void TokenSelection::gather(std::span<const float> logits, float min_weight) {
   candidates_.clear();
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    if (weights_[i] < min_weight || weights_[i] == 0) continue;
-    candidates_.push_back({logits[i], weights_[i], static_cast<TokenId>(i)});
+  for (std::size_t block = 0; block < blocks_.size(); ++block) {
+    const float largest = blocks_[block].largest;
+    if (largest < min_weight || largest == 0) continue;
+    std::size_t token = block * static_cast<std::size_t>(TokenBlock::kTokens);
+    for (const float weight : weights_of(block)) {
+      if (weight >= min_weight && weight != 0) {
+        candidates_.push_back({logits[token], weight, static_cast<TokenId>(token)});
+      }
+      ++token;
+    }
   }
 }
 
-// A weight that at least `rank` tokens reach, close below that of the rank-th best.
-float TokenSelection::weight_of_rank(std::int64_t rank) const {
+// Those that top_p may keep: what is left out has less than the share that it leaves out. That is
+// sure of tokens which could be so few only all together; mostly it is so of far heavier ones.
+void TokenSelection::gather_top_p(std::span<const float> logits, double top_p, double total) {
+  const double all_tokens = 2 * static_cast<double>(weights_.size());
+  for (double tokens = kLikelyTail;; tokens *= 16) {
+    gather(logits, static_cast<float>((1 - top_p) * total / std::min(tokens, all_tokens)));
+    if (tokens >= all_tokens || candidate_weight() >= top_p * total) return;
+  }
+}
+
+// A weight that at least `rank` tokens reach: of so many blocks the heaviest does; where there are
+// fewer blocks, close below that of the rank-th best.
+float TokenSelection::weight_of_rank(std::int64_t rank) {
+  if (rank <= std::ssize(blocks_)) {
+    largest_.clear();
+    for (const TokenBlock& block : blocks_) largest_.push_back(block.largest);
+    const auto at = largest_.begin() + rank - 1;
+    std::nth_element(largest_.begin(), at, largest_.end(), std::greater<>());
+    return *at;
+  }
   std::array<std::int32_t, kNumRanges> counts{};
   for (const float weight : weights_) ++counts[range_of(weight)];
   std::int64_t reached = 0;
@@ -110,13 +177,11 @@ void TokenSelection::keep_top_k(std::int64_t top_k) {
   std::erase_if(candidates_, [&](const Candidate& each) { return before(last, each); });
 }
 
-// The smallest set of best candidates whose share of all weights reaches top_p.
-void TokenSelection::keep_top_p(double top_p) {
+// The smallest set of best candidates whose share of `total` reaches top_p.
+void TokenSelection::keep_top_p(double top_p, double total) {
   std::array<double, kNumRanges> sums{};
-  double total = 0;
   for (const Candidate& each : candidates_) {
     sums[range_of(each.weight)] += static_cast<double>(each.weight);
-    total += static_cast<double>(each.weight);
   }
   const double target = top_p * total;
   double sum = 0;

@@ -1,6 +1,7 @@
 // Draws a token from logits: temperature, min_p, top_k, top_p, then one random number. Never sorts
-// the vocabulary: what is kept is found by counting into ranges of weights, and only the range
-// through which the border goes is sorted.
+// the vocabulary: blocks of tokens that weigh too little to be kept are not looked at, what is kept
+// of the others is found by counting into ranges of weights, and only the range through which the
+// border goes is sorted.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "kernels/row_kernels.h"
 #include "kernels/sampling_args.h"
 
 namespace quire {
@@ -21,7 +23,8 @@ class TokenSelection {
   // The token at draw.uniform of the distribution that `draw` (not greedy) makes of `logits`,
   // tokens in order of id. At least one logit must be finite; max_logit is the largest. Ties at a
   // border go to the lower id.
-  TokenId draw(const TokenDraw& draw, std::span<const float> logits, float max_logit);
+  TokenId draw(const RowKernels& kernels, const TokenDraw& draw, std::span<const float> logits,
+               float max_logit);
 
  private:
   struct Candidate {
@@ -33,14 +36,20 @@ class TokenSelection {
     return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
   }
 
+  std::span<const float> weights_of(std::size_t block) const;
+  double total() const;
+  double candidate_weight() const;
   TokenId draw_from_all(double uniform) const;
   TokenId draw_from_candidates(double uniform) const;
   void gather(std::span<const float> logits, float min_weight);
-  float weight_of_rank(std::int64_t rank) const;
+  void gather_top_p(std::span<const float> logits, double top_p, double total);
+  float weight_of_rank(std::int64_t rank);
   void keep_top_k(std::int64_t top_k);
-  void keep_top_p(double top_p);
+  void keep_top_p(double top_p, double total);
 
   std::vector<float> weights_;         // [vocab_size]
+  std::vector<TokenBlock> blocks_;     // of them
+  std::vector<float> largest_;         // of the blocks, in any order
   std::vector<Candidate> candidates_;  // what is kept, in order of id
   std::vector<Candidate> border_;      // those in the range through which the border goes
 };

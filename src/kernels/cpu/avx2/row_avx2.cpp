@@ -3,6 +3,7 @@
 #include "kernels/cpu/attention.inl.h"
 #include "kernels/cpu/row_kernels.inl.h"
 #include "kernels/cpu/vec_avx2.h"
+#include "kernels/sampling/token_weights.h"
 
 namespace quire {
 
@@ -24,6 +25,7 @@ void set_avx2_rows(RowKernels& kernels) {
   kernels.merge_attention = vec_merge_attention<Vec8>;
   kernels.best_of_row = vec_best_of_row<Vec8>;
   kernels.log_sum_exp = vec_log_sum_exp<Vec8>;
+  kernels.token_weights = token_weights<Vec8>;
 }
 
 }  // namespace quire

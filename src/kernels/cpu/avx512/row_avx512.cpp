@@ -3,6 +3,7 @@
 #include "kernels/cpu/attention.inl.h"
 #include "kernels/cpu/row_kernels.inl.h"
 #include "kernels/cpu/vec_avx512.h"
+#include "kernels/sampling/token_weights.h"
 
 namespace quire {
 
@@ -26,6 +27,7 @@ void set_avx512_rows(RowKernels& kernels) {
   kernels.merge_attention = vec_merge_attention<Vec16>;
   kernels.best_of_row = vec_best_of_row<Vec16>;
   kernels.log_sum_exp = vec_log_sum_exp<Vec16>;
+  kernels.token_weights = token_weights<Vec16>;
 }
 
 }  // namespace quire
