@@ -144,6 +144,23 @@ class Completions(OpenAITest):
                                            "repetition_penalty": 1.1, "ignore_eos": True})
         self.assertEqual(len(answer.choices[0].token_ids), 6)
 
+    def test_token_ids_of_prompts_stand_where_vllm_has_them(self):
+        """In each choice of a completion, and once in an answer of a chat."""
+        wanted = {"return_token_ids": True}
+        completion = self.complete(extra_body=wanted)
+        self.assertGreater(len(completion.choices[0].prompt_token_ids), 0)
+        self.assertFalse(hasattr(completion, "prompt_token_ids"))
+        chat = {"model": NAME, "max_tokens": 3, "temperature": 0, "extra_body": wanted,
+                "messages": [{"role": "user", "content": "Red"}]}
+        answer = self.client.chat.completions.create(**chat)
+        self.assertEqual(len(answer.prompt_token_ids), answer.usage.prompt_tokens)
+        self.assertFalse(hasattr(answer.choices[0], "prompt_token_ids"))
+        first, *others = self.client.chat.completions.create(**chat, stream=True)
+        self.assertEqual(first.prompt_token_ids, answer.prompt_token_ids)
+        self.assertFalse(any(hasattr(chunk, "prompt_token_ids") for chunk in others))
+        ids = [token for chunk in (first, *others) for token in chunk.choices[0].token_ids]
+        self.assertEqual(ids, answer.choices[0].token_ids)
+
     def test_sampling_parameters_are_told_on_request(self):
         answer = self.complete(temperature=0.5, extra_body={"return_sampling_params": True})
         self.assertEqual(answer.sampling_params["temperature"], {"value": 0.5, "source": "request"})

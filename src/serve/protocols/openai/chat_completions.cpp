@@ -116,7 +116,7 @@ class ChatFormat final : public ChoiceFormat {
         forced_tokens_(options.params.return_forced_tokens),
         role_(std::move(role)) {}
 
-  bool choices_have_prompt_logprobs() const override { return false; }
+  bool choices_tell_of_prompts() const override { return false; }
   std::string_view id_prefix() const override { return "chatcmpl-"; }
   std::string_view object() const override { return "chat.completion"; }
   std::string_view chunk_object() const override { return "chat.completion.chunk"; }
@@ -141,7 +141,7 @@ class ChatFormat final : public ChoiceFormat {
       out += "null";
     }
     append_end_of_choice(out, output);
-    if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    if (token_ids_) append_token_ids(out, "token_ids", output.token_ids);
     if (forced_tokens_) append_forced_tokens(out, output.forced_tokens);
     out += '}';
   }
@@ -176,10 +176,7 @@ class ChatFormat final : public ChoiceFormat {
     } else {
       out += R"(,"finish_reason":null)";
     }
-    if (token_ids_) {
-      out += R"(,"token_ids":)";
-      out += json::serialize(json::array(piece.token_ids.begin(), piece.token_ids.end()));
-    }
+    if (token_ids_) append_token_ids(out, "token_ids", piece.token_ids);
     if (forced_tokens_) append_forced_tokens(out, piece.forced_tokens);
     out += '}';
   }

@@ -190,7 +190,7 @@ class CompletionFormat final : public ChoiceFormat {
         prompt_logprobs_(options.return_prompt_logprobs),
         echo_(echo) {}
 
-  bool choices_have_prompt_logprobs() const override { return true; }
+  bool choices_tell_of_prompts() const override { return true; }
   std::string_view id_prefix() const override { return "cmpl-"; }
   std::string_view object() const override { return "text_completion"; }
   std::string_view chunk_object() const override { return "text_completion"; }
@@ -211,7 +211,10 @@ class CompletionFormat final : public ChoiceFormat {
       out += "null";
     }
     append_end_of_choice(out, output);
-    if (token_ids_) append_token_ids(out, prompt.token_ids, output.token_ids);
+    if (token_ids_) {
+      append_token_ids(out, "prompt_token_ids", prompt.token_ids);
+      append_token_ids(out, "token_ids", output.token_ids);
+    }
     if (forced_tokens_) append_forced_tokens(out, output.forced_tokens);
     if (prompt_logprobs_) {
       out += R"(,"prompt_logprobs":)";
@@ -246,12 +249,8 @@ class CompletionFormat final : public ChoiceFormat {
       out += R"(,"finish_reason":null)";
     }
     if (token_ids_) {
-      if (piece.first) {
-        out += R"(,"prompt_token_ids":)";
-        out += json::serialize(json::array(prompt.token_ids.begin(), prompt.token_ids.end()));
-      }
-      out += R"(,"token_ids":)";
-      out += json::serialize(json::array(piece.token_ids.begin(), piece.token_ids.end()));
+      if (piece.first) append_token_ids(out, "prompt_token_ids", prompt.token_ids);
+      append_token_ids(out, "token_ids", piece.token_ids);
     }
     if (forced_tokens_) append_forced_tokens(out, piece.forced_tokens);
     out += '}';

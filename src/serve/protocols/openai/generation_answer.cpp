@@ -66,8 +66,9 @@ class ChoicesAnswer final : public GenerationAnswer {
                               json::serialize(json::string_view(id_)), format_->chunk_object(),
                               created_, json::serialize(json::string_view(job_.model)));
     if (!job_.sampling.is_null()) {
-      sampling_text_ = fmt::format(R"("sampling_params":{},)", json::serialize(job_.sampling));
+      first_text_ = fmt::format(R"(,"sampling_params":{})", json::serialize(job_.sampling));
     }
+    if (reports_prompt_token_ids()) append_prompt_token_ids(first_text_);
   }
 
   void piece(std::size_t prompt, const RequestOutput& output, bool last) override {
@@ -161,13 +162,13 @@ class ChoicesAnswer final : public GenerationAnswer {
     if (tells) {
       text_.clear();
       text_ += chunk_head_;
-      text_ += std::exchange(sampling_text_, {});
       text_ += R"("choices":[)";
       const auto index = static_cast<std::int64_t>(prompt * num_per_prompt() + index_of(output));
       format_->append_chunk_choice(text_, job_.prompts[prompt], index, piece,
                                    prompt_logprobs_[prompt]);
       append_why(text_, piece.why);
       text_ += ']';
+      text_ += std::exchange(first_text_, {});
       append_chunk_usage();
       text_ += "}\n\n";
       if (job_.options.params.logprobs) {
@@ -206,7 +207,13 @@ class ChoicesAnswer final : public GenerationAnswer {
   }
 
   bool reports_prompt_logprobs() const {
-    return job_.options.return_prompt_logprobs && !format_->choices_have_prompt_logprobs();
+    return job_.options.return_prompt_logprobs && !format_->choices_tell_of_prompts();
+  }
+  bool reports_prompt_token_ids() const {
+    return job_.options.return_token_ids && !format_->choices_tell_of_prompts();
+  }
+  void append_prompt_token_ids(std::string& text) const {
+    append_token_ids(text, "prompt_token_ids", job_.prompts[0].token_ids);
   }
 
   void append_chunk_usage() {
@@ -243,6 +250,7 @@ class ChoicesAnswer final : public GenerationAnswer {
     if (!job_.sampling.is_null()) {
       body += fmt::format(R"(,"sampling_params":{})", json::serialize(job_.sampling));
     }
+    if (reports_prompt_token_ids()) append_prompt_token_ids(body);
     if (reports_prompt_logprobs()) {
       body += R"(,"prompt_logprobs":)";
       append_prompt_logprobs(body, job_.served->engine().tokenizer(), job_.prompts[0].token_ids,
@@ -274,9 +282,9 @@ class ChoicesAnswer final : public GenerationAnswer {
   std::vector<std::vector<PositionLogprobs>> prompt_logprobs_;
   TokenUsage usage_;
   Duration step_time_{};
-  std::string chunk_head_;     // of every chunk of a stream, up to "choices"
-  std::string sampling_text_;  // goes with the first chunk
-  std::string text_;           // reused from chunk to chunk
+  std::string chunk_head_;  // of every chunk of a stream, up to "choices"
+  std::string first_text_;  // goes with the first chunk, behind its choices
+  std::string text_;        // reused from chunk to chunk
 };
 
 }  // namespace
@@ -286,10 +294,8 @@ void append_end_of_choice(std::string& out, const AnsweredOutput& output) {
                  output.finish_reason, json::serialize(output.stop_reason));
 }
 
-void append_token_ids(std::string& out, std::span<const TokenId> prompt,
-                      std::span<const TokenId> output) {
-  fmt::format_to(std::back_inserter(out), R"(,"prompt_token_ids":[{}],"token_ids":[{}])",
-                 fmt::join(prompt, ","), fmt::join(output, ","));
+void append_token_ids(std::string& out, std::string_view name, std::span<const TokenId> ids) {
+  fmt::format_to(std::back_inserter(out), R"(,"{}":[{}])", name, fmt::join(ids, ","));
 }
 
 void append_forced_tokens(std::string& out, const std::vector<bool>& forced) {

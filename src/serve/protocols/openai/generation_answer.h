@@ -56,16 +56,15 @@ class ChoiceFormat {
   virtual void append_chunk_choice(std::string& out, const AnsweredPrompt& prompt,
                                    std::int64_t index, const AnsweredOutput& piece,
                                    const std::vector<PositionLogprobs>& prompt_logprobs) const = 0;
-  // Whether each choice has `prompt_logprobs`, where they are asked for, or the whole answer.
-  virtual bool choices_have_prompt_logprobs() const = 0;
+  // Whether each choice has `prompt_logprobs` and `prompt_token_ids`, where they are asked for, or
+  // the whole answer (of a stream its first chunk), as vLLM has it.
+  virtual bool choices_tell_of_prompts() const = 0;
 };
 
 // Appends what a finished choice of any format says of its end, with a comma before it.
 void append_end_of_choice(std::string& out, const AnsweredOutput& output);
-// The same of the token ids of prompt and output.
-void append_token_ids(std::string& out, std::span<const TokenId> prompt,
-                      std::span<const TokenId> output);
-
+// The same of token ids, of a field of that name.
+void append_token_ids(std::string& out, std::string_view name, std::span<const TokenId> ids);
 // The same of RequestOutput::forced_tokens.
 void append_forced_tokens(std::string& out, const std::vector<bool>& forced);
 
