@@ -139,10 +139,11 @@ void Governor::observe(RequestOdds& request, std::size_t place, float probabilit
   all.observe(place, probability, right);
 }
 
-GuessProspect Governor::prospect_of(const RequestOdds& odds) const {
+GuessProspect Governor::prospect_of(const RequestOdds& odds, std::int32_t num_chosen) const {
   GuessProspect prospect = prospects_[kind_of(odds)];
   prospect.shares = odds.shares(prospect.shares);
-  for (GuessOdds::ByClass& by_class : prospect.right) {
+  for (GuessOdds::ByClass& by_class :
+       std::span(prospect.right).first(static_cast<std::size_t>(num_chosen))) {
     for (double& right : by_class) right = odds.right(right);
   }
   return prospect;
@@ -173,7 +174,7 @@ bool Governor::choose_lengths(std::span<DraftOffer> offers, std::int64_t num_row
   }
   double saved = 0;
   for (const DraftOffer& offer : offers) {
-    if (offer.num_tokens > 0) saved += prospect_of(*offer.odds).saved(0, 1, 1);
+    if (offer.num_tokens > 0) saved += prospect_of(*offer.odds, 1).saved(0, 1, 1);
   }
   if (saved <= guess_time + (kLeastGain - 1) * plain_time) return false;
   for (DraftOffer& offer : offers) {

@@ -29,7 +29,7 @@
 // while they are made (draft/guess_prospect.h), and which of their guesses are checked afterwards.
 //
 //   governor.choose(offers, ...);       // with odds: who gets guesses at all
-//   governor.prospect_of(odds);         // for the drafter, of each request that does
+//   governor.prospect_of(odds, n);      // for the drafter, of each request that does
 //   governor.choose_made(offers, ...);  // with what it made
 #pragma once
 
@@ -80,8 +80,8 @@ class Governor {
   // already, and are known to be right or not even if they are not chosen.
   void choose(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
               std::optional<double> guess_time = std::nullopt);
-  // Of an offer with odds of which guesses were chosen: how far they are worth their time.
-  GuessProspect prospect_of(const RequestOdds& odds) const;
+  // Of an offer with odds of which so many guesses were chosen: how far they are worth their time.
+  GuessProspect prospect_of(const RequestOdds& odds, std::int32_t num_chosen) const;
   // Which of the guesses that such offers have now are to be checked. Making all took `guessing`.
   void choose_made(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
                    double guessing);

@@ -93,7 +93,7 @@ class Decoder {
         {&offer, 1}, 1, [this](std::int64_t rows) { return time_of(rows); }, costs_.guess);
     std::vector<float> made;
     if (offer.num_chosen == 0) return made;
-    const GuessProspect prospect = governor_.prospect_of(odds);
+    const GuessProspect prospect = governor_.prospect_of(odds, offer.num_chosen);
     GuessChain chain = {.prospect = &prospect};
     GuessRound round;
     do {

@@ -162,7 +162,10 @@ void Speculator::wish(const Candidate& candidate) {
     wished.push_back(tree[i] < 0 ? tree[i] : places[static_cast<std::size_t>(tree[i])]);
   }
   const bool estimated = drafter_->estimates() && !candidate.followed->count;
-  if (estimated) candidate.followed->prospect = governor_.prospect_of(candidate.followed->odds);
+  if (estimated) {
+    candidate.followed->prospect =
+        governor_.prospect_of(candidate.followed->odds, candidate.num_drafts);
+  }
   wishes_.push_back({.request_id = candidate.request->id(),
                      .tokens = candidate.request->token_ids(),
                      .most = candidate.num_drafts,
