@@ -189,10 +189,10 @@ void Governor::choose_made(std::span<DraftOffer> offers, std::int64_t num_rows,
   chances_.clear();
   for (std::uint32_t i = 0; i < offers.size(); ++i) {
     const DraftOffer& offer = offers[i];
+    const GuessProspect& all = prospects_[kind_of(*offer.odds)];
     double chance = 1;
     for (std::int32_t draft = 0; draft < offer.num_tokens; ++draft) {
       const auto place = static_cast<std::size_t>(draft);
-      const GuessProspect& all = prospects_[kind_of(*offer.odds)];
       chance *= offer.odds->right(all.chance(place, offer.probabilities[place]));
       if (chance < kLeastChance) break;
       chances_.push_back({chance, i, draft, draft});

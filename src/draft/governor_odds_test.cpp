@@ -54,7 +54,7 @@ class Decoder {
       } else {
         probabilities = guess(std::span(text).subspan(at, room + 1), odds, acceptance);
         num_made = probabilities.size();
-        num_checked = choose(probabilities, odds, acceptance);
+        num_checked = choose(probabilities, odds);
       }
       std::size_t right = 0;
       while (right < num_made && text[at + right].right) ++right;
@@ -104,12 +104,9 @@ class Decoder {
     return made;
   }
 
-  std::size_t choose(std::span<const float> made, const RequestOdds& odds,
-                     const Acceptance& acceptance) {
-    DraftOffer offer = {.acceptance = &acceptance,
-                        .num_tokens = static_cast<std::int32_t>(made.size()),
-                        .odds = &odds,
-                        .probabilities = made};
+  std::size_t choose(std::span<const float> made, const RequestOdds& odds) {
+    DraftOffer offer = {
+        .num_tokens = static_cast<std::int32_t>(made.size()), .odds = &odds, .probabilities = made};
     governor_.choose_made(
         {&offer, 1}, 1, [this](std::int64_t rows) { return time_of(rows); },
         costs_.guess * static_cast<double>(made.size()));

@@ -108,12 +108,9 @@ class RequestOdds {
       total += weights_[i];
     }
     for (double& weight : weights_) weight /= total;
-    if (right) ++num_right_;
     GuessOdds::observe_share(GuessOdds::class_of(probability), kShareDecay, shares_);
   }
 
-  // Guesses that were right, at all places.
-  std::int64_t num_right() const { return num_right_; }
   // How often a guess is right that is right so often in all requests.
   double right(double expected) const {
     double chance = 0;
@@ -142,7 +139,6 @@ class RequestOdds {
   bool drawn_;
   std::array<double, kFactors.size()> evidence_{};  // logarithms
   std::array<double, kFactors.size()> weights_ = kPrior;
-  std::int64_t num_right_ = 0;
   GuessOdds::ByClass shares_{};
 };
 

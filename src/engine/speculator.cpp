@@ -235,6 +235,11 @@ void Speculator::choose() {
         offers_, num_rows_, [this](std::int64_t rows) { return time_of(rows); },
         computes ? std::optional(guess_time_) : std::nullopt);
   }
+  take_choices();
+}
+
+// Of the offers, which are those of the candidates without a number of their own.
+void Speculator::take_choices() {
   auto offer = offers_.begin();
   for (Candidate& each : candidates_) {
     if (each.followed->count) continue;
@@ -249,8 +254,7 @@ void Speculator::choose_made() {
   for (const Candidate& each : candidates_) {
     if (each.followed->count) continue;
     const Draft& draft = each.followed->draft;
-    offers_.push_back({.acceptance = &each.followed->acceptance,
-                       .num_tokens = draft.view().size(),
+    offers_.push_back({.num_tokens = draft.view().size(),
                        .odds = &each.followed->odds,
                        .probabilities = draft.probabilities});
   }
@@ -258,10 +262,7 @@ void Speculator::choose_made() {
   governor_.choose_made(
       offers_, num_rows_, [this](std::int64_t rows) { return time_of(rows); },
       read_prompts_ ? 0 : static_cast<double>(guessing_.count()));
-  auto offer = offers_.begin();
-  for (Candidate& each : candidates_) {
-    if (!each.followed->count) each.num_drafts = (offer++)->num_chosen;
-  }
+  take_choices();
 }
 
 DraftOffer Speculator::offer_of(const Candidate& candidate) const {

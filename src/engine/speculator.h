@@ -99,6 +99,7 @@ class Speculator {
   std::size_t num_unread() const;
   void choose();
   void choose_made();
+  void take_choices();
   DraftOffer offer_of(const Candidate& candidate) const;
   void select(const Candidate& candidate);
   // Of a step with so many rows, each seeing as many keys as those of the next step on average.
