@@ -3,12 +3,12 @@
 namespace quire {
 namespace {
 
-constexpr int kLanes = 16;
+constexpr int kSumLanes = 16;
 
 float read(const float* data, std::int64_t count) {
-  float sums[kLanes] = {};
-  for (std::int64_t i = 0; i < count; i += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) sums[lane] += data[i + lane];
+  float sums[kSumLanes] = {};
+  for (std::int64_t i = 0; i < count; i += kSumLanes) {
+    for (int lane = 0; lane < kSumLanes; ++lane) sums[lane] += data[i + lane];
   }
   float sum = 0.0F;
   for (const float lane : sums) sum += lane;
@@ -16,7 +16,7 @@ float read(const float* data, std::int64_t count) {
 }
 
 float multiply_add(std::int64_t rounds) {
-  float sums[kLanes] = {};
+  float sums[kSumLanes] = {};
   for (std::int64_t round = 0; round < rounds; ++round) {
     for (float& sum : sums) sum = sum * 0.5F + 1.0F;
   }
@@ -30,7 +30,7 @@ float multiply_add(std::int64_t rounds) {
 LimitKernels ref_limit_kernels() {
   LimitKernels kernels;
   kernels.read = read;
-  kernels.peak(PeakKind::kF32) = {multiply_add, std::int64_t{2} * kLanes};
+  kernels.peak(PeakKind::kF32) = {multiply_add, std::int64_t{2} * kSumLanes};
   return kernels;
 }
 

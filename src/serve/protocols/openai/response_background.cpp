@@ -67,6 +67,7 @@ std::string BackgroundResponse::text_of(std::string_view status) const {
 
 std::string BackgroundResponse::snapshot() {
   const std::lock_guard lock(mutex_);
+  if (ended_ && !stored_.response.empty()) return stored_.response;
   return text_of(begun_ ? "in_progress" : "queued");
 }
 
@@ -158,9 +159,10 @@ void BackgroundResponse::end() {
   ended_ = true;
   gone_ = nullptr;
   if (!stored_.response.empty()) {
-    stored_.events = std::move(events_);
+    // Copies: whoever found this response just before its end asks it, not the store.
+    stored_.events = events_;
     stored_.events_kept = events_kept_;
-    store_->put(id_, std::move(stored_));
+    store_->put(id_, stored_);
   }
   live_->remove(id_);
   for (const auto& follower : followers_) follower->finish();

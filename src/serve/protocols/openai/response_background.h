@@ -56,7 +56,7 @@ class BackgroundResponse final : public Exchange {
                      bool caller_follows, std::shared_ptr<BackgroundResponses> live,
                      std::shared_ptr<ResponseStore> store);
 
-  // The Response object as it stands: queued or in progress.
+  // The Response object as it stands: queued, in progress, or as it is stored at its end.
   std::string snapshot();
   // What goes to the store at its end, whatever that is.
   void keep(StoredResponse stored);

@@ -222,5 +222,26 @@ TEST(BackgroundResponseTest, EventsBeyondTheLimitAreNotKept) {
   EXPECT_FALSE(store->find("resp_1")->events_kept);
 }
 
+// A thread that found it while it ran may ask it when it has ended.
+TEST(BackgroundResponseTest, TellsAtItsEndWhatIsStored) {
+  const auto live = std::make_shared<BackgroundResponses>();
+  const auto store = std::make_shared<ResponseStore>();
+  const auto response = std::make_shared<BackgroundResponse>(
+      "resp_1", json::object{}, TestExchange::post("/v1/responses", ""), /*caller_follows=*/false,
+      live, store);
+  ASSERT_TRUE(live->add("resp_1", response));
+  response->start_stream({});
+  response->write("data: 1\n\ndata: 2\n\n");
+  response->write("data: 3\n\n");
+  response->keep(
+      {.response = "{\"status\":\"completed\"}", .input_items = "[1]", .messages = "[]"});
+  response->finish();
+  EXPECT_EQ(response->snapshot(), "{\"status\":\"completed\"}");
+  EXPECT_EQ(response->kept()->input_items, "[1]");
+  const auto follower = TestExchange::post("/", "");
+  EXPECT_TRUE(response->follow(follower, 0, 1000));
+  EXPECT_EQ(follower->body(), "data: 2\n\ndata: 3\n\n");
+}
+
 }  // namespace response_background_test
 }  // namespace quire
