@@ -25,14 +25,23 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
 }
 
+// How often only choices are right at each place, over all; nothing known: as at the place before.
+std::array<double, Acceptance::kPlaces> Governor::alone(std::size_t match_class,
+                                                        bool computed) const {
+  std::array<double, Acceptance::kPlaces> by_place{};
+  double prior = computed ? kFirstGuessOfModel : kFirstGuess;
+  for (std::size_t place = 0; place < by_place.size(); ++place) {
+    prior = all_.probability(match_class, place, prior);
+    by_place[place] = prior;
+  }
+  return by_place;
+}
+
 void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed) {
   const std::size_t match_class = Acceptance::class_of(offer.match);
-  // Of only choices at each place, over all; nothing known: as at the place before.
-  std::array<double, Acceptance::kPlaces> alone{};
-  double prior = computed ? kFirstGuessOfModel : kFirstGuess;
-  for (std::size_t place = 0; place < alone.size(); ++place) {
-    prior = all_.probability(match_class, place, prior);
-    alone[place] = prior;
+  std::array<double, Acceptance::kPlaces> expected = alone(match_class, computed);
+  if (!computed && match_class == 0 && offer.odds != nullptr) {
+    for (double& right : expected) right = offer.odds->right(right);
   }
   struct Node {
     double probability = 0;
@@ -56,7 +65,7 @@ void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, boo
     const auto place = static_cast<std::size_t>(node.place);
     const std::size_t rank =
         Acceptance::rank_of(parent.num_offered++, parent.num_children, computed);
-    double all = alone[place];
+    double all = expected[place];
     if (rank != Acceptance::kOnly) {  // nothing known: half of what those before it leave
       all = all_.probability(match_class, place, parent.left / 2, rank);
     }
@@ -131,6 +140,14 @@ bool Governor::probes(bool likely, std::int32_t every) {
   if (!likely || ++num_idle_ < every) return false;
   num_idle_ = 0;
   return true;
+}
+
+void Governor::observe_found(RequestOdds& request, std::int32_t match, std::size_t place,
+                             bool right, std::size_t rank) const {
+  const std::size_t match_class = Acceptance::class_of(match);
+  if (match_class > 0 || rank != Acceptance::kOnly) return;
+  const double expected = alone(match_class, false)[place];
+  request.observe(static_cast<float>(expected), expected, right);
 }
 
 void Governor::observe(RequestOdds& request, std::size_t place, float probability, bool right) {

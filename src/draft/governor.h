@@ -23,7 +23,9 @@
 // What others got says little about a request's own text. Where guesses are computed, and where
 // only a few tokens before them were found elsewhere, a request gets one at first, and two more for
 // each that was right, computed or not: after texts that repeat themselves, all eight guesses after
-// two digits look right until several have been wrong.
+// two digits look right until several have been wrong. For the same reason it is reckoned, of a
+// request whose guesses after a few tokens are wrong where others' were right, how much worse its
+// luck is (RequestOdds).
 //
 // A drafter that says how sure it is of each guess is better: how long its chains get is decided
 // while they are made (draft/guess_prospect.h), and which of their guesses are checked afterwards.
@@ -56,7 +58,8 @@ struct DraftOffer {
   std::int32_t most = kMaxTreeDrafts;          // of them that may be chosen
   double reading = 0;      // time before its first guess, once, in time_of()'s unit
   double tokens_left = 0;  // that it is thought to get; only where it is to be read
-  // Of a drafter that says how sure it is of its guesses, which are a chain: its own odds.
+  // Its own odds: of guesses by a drafter that says how sure it is of them, which are a chain; or
+  // of those that were found after a few tokens.
   const RequestOdds* odds = nullptr;
   std::span<const float> probabilities = {};  // of guesses that were made
   // What choose() says: how many of these, and which, by bits. Of a chain they are the first.
@@ -92,6 +95,9 @@ class Governor {
     all_.observe(Acceptance::class_of(match), place, right, rank);
     if (right) probe_model_every_ = kProbeModelEvery;
   }
+  // Likewise of one that was looked up, before it is observed; what is known of its request.
+  void observe_found(RequestOdds& request, std::int32_t match, std::size_t place, bool right,
+                     std::size_t rank) const;
   // Likewise of one whose drafter gave it this probability; and what is known of its request.
   void observe(RequestOdds& request, std::size_t place, float probability, bool right);
   // A step without prompts has ended: `num_rows` without drafts, with `num_drafts`, of which
@@ -106,6 +112,7 @@ class Governor {
   double plain() const { return plain_; }
 
  private:
+  std::array<double, Acceptance::kPlaces> alone(std::size_t match_class, bool computed) const;
   void find_chances(std::span<DraftOffer> offers, bool computed);
   void find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed);
   // Chances that are worth their time, the first so many. `spent`: whatever is chosen.

@@ -100,6 +100,9 @@ bool Speculator::learn_next(Followed& followed, TokenId token) {
     const bool right = guess.token(i) == token;
     const std::size_t rank = Acceptance::rank_of(index++, num_choices, drafter_->computes());
     followed.acceptance.observe(Acceptance::class_of(followed.guess.match), place, right, rank);
+    if (!drafter_->computes()) {
+      governor_.observe_found(followed.odds, followed.guess.match, place, right, rank);
+    }
     governor_.observe(followed.guess.match, place, right, rank);
     if (drafter_->estimates()) {
       governor_.observe(followed.odds, place, followed.guess.probabilities[place], right);
@@ -268,12 +271,13 @@ void Speculator::choose_made() {
 DraftOffer Speculator::offer_of(const Candidate& candidate) const {
   const Draft& draft = candidate.followed->draft;
   const bool computes = drafter_->computes();
-  DraftOffer offer = {.acceptance = &candidate.followed->acceptance,
-                      .match = computes ? 0 : draft.match,
-                      .num_tokens = std::max(candidate.num_drafts, 0),
-                      .parents = computes ? drafter_->tree() : draft.parents,
-                      .most = max_drafts_,
-                      .odds = drafter_->estimates() ? &candidate.followed->odds : nullptr};
+  DraftOffer offer = {
+      .acceptance = &candidate.followed->acceptance,
+      .match = computes ? 0 : draft.match,
+      .num_tokens = std::max(candidate.num_drafts, 0),
+      .parents = computes ? drafter_->tree() : draft.parents,
+      .most = max_drafts_,
+      .odds = drafter_->estimates() || !computes ? &candidate.followed->odds : nullptr};
   const Request& request = *candidate.request;
   const std::size_t unread = drafter_->num_unread(request.id(), request.token_ids());
   if (unread <= kMostUnread) return offer;
