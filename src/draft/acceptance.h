@@ -42,11 +42,20 @@ class Acceptance {
     Count& count = counts_[match_class][std::min(rank, kRanks - 1)][place];
     count.tried = count.tried * decay_ + 1;
     count.right = count.right * decay_ + (right ? 1 : 0);
-    if (right) ++num_right_;
+    num_right_ += right ? 1 : 0;
+    if (right) ++num_right_since_wrong_;
+    if (!right && rank <= 1) num_right_since_wrong_ = 0;
+    if (place > 0 || rank > 1) return;
+    first_.tried = first_.tried * decay_ + 1;
+    first_.right = first_.right * decay_ + (right ? 1 : 0);
   }
 
   // Drafts that were right, at all places.
   std::int64_t num_right() const { return num_right_; }
+  // Of them, those after the last first choice that was wrong.
+  std::int64_t num_right_since_wrong() const { return num_right_since_wrong_; }
+  // Whether first choices for the next token were wrong in most cases, after any match.
+  bool mostly_wrong() const { return first_.right + 1 < kMostlyWrong * (first_.tried + 2); }
 
   // That the token at a place is right, where those before it were: what was seen, and
   // `prior` with the weight of kPriorWeight drafts.
@@ -58,6 +67,7 @@ class Acceptance {
 
  private:
   static constexpr double kPriorWeight = 2;
+  static constexpr double kMostlyWrong = 0.25;  // right in less than this share
 
   struct Count {
     double right = 0;
@@ -65,6 +75,8 @@ class Acceptance {
   };
   double decay_;
   std::int64_t num_right_ = 0;
+  std::int64_t num_right_since_wrong_ = 0;
+  Count first_;
   std::array<std::array<std::array<Count, kPlaces>, kRanks>, kClasses> counts_{};
 };
 

@@ -16,10 +16,7 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   });
   std::erase_if(chances_, [&](const Chance& chance) {
     DraftOffer& offer = offers[chance.offer];
-    const bool trusted = !computed && Acceptance::class_of(offer.match) > 0;
-    const std::int64_t most =
-        trusted ? offer.most
-                : std::min<std::int64_t>(offer.most, 1 + 2 * offer.acceptance->num_right());
+    const std::int64_t most = std::min<std::int64_t>(offer.most, most_of(offer, computed));
     return offer.num_chosen++ >= most;
   });
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
@@ -35,6 +32,15 @@ std::array<double, Acceptance::kPlaces> Governor::alone(std::size_t match_class,
     by_place[place] = prior;
   }
   return by_place;
+}
+
+// How many guesses a request may get, as far as its own text shows what they are like.
+std::int64_t Governor::most_of(const DraftOffer& offer, bool computed) {
+  const Acceptance& own = *offer.acceptance;
+  if (computed) return 1 + 2 * own.num_right();
+  const std::size_t match_class = Acceptance::class_of(offer.match);
+  const bool trusted = match_class > (own.mostly_wrong() ? 1U : 0U);
+  return trusted ? offer.most : 1 + 2 * own.num_right_since_wrong();
 }
 
 void Governor::find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed) {

@@ -20,9 +20,10 @@
 // text may cost after one that won: with too little, the first text whose drafts are wrong leaves
 // nothing for those that follow.
 //
-// What others got says little about a request's own text. Where guesses are computed, and where
-// only a few tokens before them were found elsewhere, a request gets one at first, and two more for
-// each that was right, computed or not: after texts that repeat themselves, all eight guesses after
+// What others got says little about a request's own text. Where guesses are computed a request gets
+// one at first, and two more for each that was right. Where only a few tokens before them were
+// found elsewhere, likewise, from the start after each wrong one; and such a match has to be longer
+// where most first guesses were wrong: after texts that repeat themselves, all eight guesses after
 // two digits look right until several have been wrong. For the same reason it is reckoned, of a
 // request whose guesses after a few tokens are wrong where others' were right, how much worse its
 // luck is (RequestOdds).
@@ -114,6 +115,7 @@ class Governor {
  private:
   std::array<double, Acceptance::kPlaces> alone(std::size_t match_class, bool computed) const;
   void find_chances(std::span<DraftOffer> offers, bool computed);
+  static std::int64_t most_of(const DraftOffer& offer, bool computed);
   void find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed);
   // Chances that are worth their time, the first so many. `spent`: whatever is chosen.
   std::size_t num_worth(std::int64_t num_rows, const TimeOf& time_of, double spent,
