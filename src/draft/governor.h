@@ -21,12 +21,11 @@
 // nothing for those that follow.
 //
 // What others got says little about a request's own text. Where guesses are computed a request gets
-// one at first, and two more for each that was right. Where only a few tokens before them were
-// found elsewhere, likewise, from the start after each wrong one; and such a match has to be longer
-// where most first guesses were wrong: after texts that repeat themselves, all eight guesses after
-// two digits look right until several have been wrong. For the same reason it is reckoned, of a
-// request whose guesses after a few tokens are wrong where others' were right, how much worse its
-// luck is (RequestOdds).
+// one at first, and two more for each that was right. After a few tokens that were found elsewhere
+// it gets one at first and after each wrong one; and where most of its first guesses were wrong, it
+// takes more tokens for more guesses: after texts that repeat themselves, all eight guesses after
+// two digits look right until several have been wrong. For the same reason it is reckoned how much
+// worse the luck is of a request whose guesses are wrong where others' were right (RequestOdds).
 //
 // A drafter that says how sure it is of each guess is better: how long its chains get is decided
 // while they are made (draft/guess_prospect.h), and which of their guesses are checked afterwards.
@@ -59,8 +58,8 @@ struct DraftOffer {
   std::int32_t most = kMaxTreeDrafts;          // of them that may be chosen
   double reading = 0;      // time before its first guess, once, in time_of()'s unit
   double tokens_left = 0;  // that it is thought to get; only where it is to be read
-  // Its own odds: of guesses by a drafter that says how sure it is of them, which are a chain; or
-  // of those that were found after a few tokens.
+  // Its own odds: of the guesses of a drafter that says how sure it is of them, which are a chain,
+  // or of those that were found after a few tokens.
   const RequestOdds* odds = nullptr;
   std::span<const float> probabilities = {};  // of guesses that were made
   // What choose() says: how many of these, and which, by bits. Of a chain they are the first.
@@ -96,7 +95,7 @@ class Governor {
     all_.observe(Acceptance::class_of(match), place, right, rank);
     if (right) probe_model_every_ = kProbeModelEvery;
   }
-  // Likewise of one that was looked up, before it is observed; what is known of its request.
+  // What one that was looked up says of its request; before observe().
   void observe_found(RequestOdds& request, std::int32_t match, std::size_t place, bool right,
                      std::size_t rank) const;
   // Likewise of one whose drafter gave it this probability; and what is known of its request.
