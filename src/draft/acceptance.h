@@ -39,15 +39,15 @@ class Acceptance {
 
   // Whether the token at a place was right, where those before it were.
   void observe(std::size_t match_class, std::size_t place, bool right, std::size_t rank = kOnly) {
-    Count& count = counts_[match_class][std::min(rank, kRanks - 1)][place];
-    count.tried = count.tried * decay_ + 1;
-    count.right = count.right * decay_ + (right ? 1 : 0);
-    num_right_ += right ? 1 : 0;
-    if (right) ++num_right_since_wrong_;
-    if (!right && rank <= 1) num_right_since_wrong_ = 0;
-    if (place > 0 || rank > 1) return;
-    first_.tried = first_.tried * decay_ + 1;
-    first_.right = first_.right * decay_ + (right ? 1 : 0);
+    add(right, counts_[match_class][std::min(rank, kRanks - 1)][place]);
+    const bool first_choice = rank <= 1;
+    if (place == 0 && first_choice) add(right, first_);
+    if (right) {
+      ++num_right_;
+      ++num_right_since_wrong_;
+    } else if (first_choice) {
+      num_right_since_wrong_ = 0;
+    }
   }
 
   // Drafts that were right, at all places.
@@ -73,10 +73,15 @@ class Acceptance {
     double right = 0;
     double tried = 0;
   };
+  void add(bool right, Count& count) const {
+    count.tried = count.tried * decay_ + 1;
+    count.right = count.right * decay_ + (right ? 1 : 0);
+  }
+
   double decay_;
   std::int64_t num_right_ = 0;
   std::int64_t num_right_since_wrong_ = 0;
-  Count first_;
+  Count first_;  // of first choices for the next token
   std::array<std::array<std::array<Count, kPlaces>, kRanks>, kClasses> counts_{};
 };
 

@@ -266,6 +266,34 @@ TEST(Governor, WhatRepeatedTextsWonIsNotSpentOnAShortMatch) {
   EXPECT_GE(rate(later), 0.98);
 }
 
+// What others got says eight, and so does a long match of its own.
+TEST(Governor, AFewTokensAreTrustedNoFurtherWhereFirstGuessesWereMostlyWrong) {
+  Governor governor;
+  for (int i = 0; i < 200; ++i) {
+    for (const std::int32_t match : {8, 20}) {
+      tell(8, 8, [&](std::size_t place, bool right) { governor.observe(match, place, right); });
+    }
+  }
+  const auto chosen = [&](const Acceptance& own, std::int32_t match) {
+    DraftOffer offer = {.acceptance = &own, .match = match, .num_tokens = 8};
+    governor.choose({&offer, 1}, 1,
+                    [](std::int64_t rows) { return 1 + 0.05 * static_cast<double>(rows); });
+    return offer.num_chosen;
+  };
+  Acceptance own(0.95);
+  EXPECT_EQ(chosen(own, 8), 8);
+  for (int i = 0; i < 6; ++i) own.observe(Acceptance::class_of(2), 0, false);
+  EXPECT_TRUE(own.mostly_wrong());
+  EXPECT_EQ(chosen(own, 8), 1);
+  EXPECT_EQ(chosen(own, 20), 8);
+  own.observe(Acceptance::class_of(8), 0, true);
+  EXPECT_EQ(own.num_right_since_wrong(), 1);
+  EXPECT_EQ(chosen(own, 8), 3);
+  for (int i = 0; i < 6; ++i) own.observe(Acceptance::class_of(2), 0, true);
+  EXPECT_FALSE(own.mostly_wrong());
+  EXPECT_EQ(chosen(own, 8), 8);
+}
+
 // A text that could be looked up, then one that cannot: what is drafted in vain meanwhile is
 // little.
 TEST(Governor, TheAccountBoundsWhatWrongEstimatesCost) {
