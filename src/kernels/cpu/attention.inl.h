@@ -122,7 +122,7 @@ inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::in
     const float* const weights = rows.scratch.scores + std::int64_t{row} * kRangeKeys;
     float* const to = rows.part.sums + row * stride + column;
     const auto panel_of = [&](KeySpan keys) -> ValuePanel {
-      return {packed.values, 2 * V::kWidth * kGroupBytes, keys, 0, nullptr, 0, 0};
+      return {packed.values, 2 * V::kWidth * kGroupBytes, keys, 0, nullptr, 0};
     };
     const auto add_alone = [&](int r, KeySpan keys) {
       if (keys.begin < keys.end) {
@@ -144,7 +144,7 @@ inline void add_packed(const RangeRows& rows, const RangeMemory& packed, std::in
 
 // The weighted sums of the values.
 template <class V, class Rows>
-inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool same_keys) {
+inline void add_range(const RangeRows& rows, RangeMemory& memory, bool same_keys) {
   using Panels = typename Rows::Panels;
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::int64_t dims = rows.task->args->layout.value_row_dims();
@@ -152,6 +152,7 @@ inline void add_range(const RangeRows& rows, const RangeMemory& memory, bool sam
     add_in_place<V, Rows>(rows, memory);
     return;
   }
+  find_latents<V, Rows>(rows, memory);
   RangeMemory packed;
   for (int v = 0; v < kRangeKeys / V::kWidth; ++v) {
     packed.values[v] = reinterpret_cast<const std::byte*>(rows.scratch.values) +
@@ -173,7 +174,7 @@ inline void attend_range(const RangeRows& rows) {
       (task.shared_queries != nullptr && rows.end - rows.begin <= kMostSharedInPlace);
   const bool few = rows.end - rows.begin <= kFewRows;
   RangeMemory memory;
-  find_range<V, Rows>(rows, (few ? 4 : 2) * V::kWidth * V::kWidth * Rows::kBytes, memory);
+  find_range<V, Rows>(rows, memory);
   if (!same_keys) {
     score_packed<V, Rows>(rows, memory);
   } else if (few) {

@@ -17,16 +17,23 @@ namespace quire {
 template <class V>
 inline constexpr int kRowsInPlace = V::kWidth == 16 ? 8 : 4;  // that share loads from the cache
 inline constexpr int kFewRows = 2;                            // that share four vectors of them
-// Keys whose values all rows and columns pass over before the next: so many that loading and
-// storing the sums of a row does not count, so few that they stay in the L1 cache (64 dimensions
-// in two bytes) or the L2 cache (latents).
+inline constexpr int kManyRows = 5;                           // so many that arithmetic bounds
+// Fewer rows pass over so many keys at a time, with 16 lanes: so few that what the processor
+// fetched by itself beside the first columns is still in the L1 cache.
 inline constexpr std::int32_t kPieceKeys = 64;
 
-// Scores of `count` <= kMax rows; kMax bounds what is instantiated.
+// Whether many rows, if they take one pass, also fetch what comes next from the L2 cache. Products
+// of pairs take too little time for that.
+template <class Rows, int kMax>
+inline constexpr bool kFetchesBoth = Rows::kPerLane == 1 && kMax >= kManyRows;
+template <Fetch kFetch>
+inline constexpr int kLeastRows = kFetch == Fetch::kBoth ? kManyRows : 1;
+
+// Scores of `count` rows, which are kLeastRows to kMax: what is instantiated.
 template <class V, class Rows, int kMax, int NV, Fetch kFetch>
 inline void score_rows(int count, const float* queries, std::int64_t stride, const KeyPanel& panel,
                        std::int64_t groups, float* scores) {
-  if constexpr (kMax > 1) {
+  if constexpr (kMax > kLeastRows<kFetch>) {
     if (count < kMax) {
       score_rows<V, Rows, kMax - 1, NV, kFetch>(count, queries, stride, panel, groups, scores);
       return;
@@ -38,7 +45,7 @@ inline void score_rows(int count, const float* queries, std::int64_t stride, con
 template <class V, class Rows, int kMax, int NV, Fetch kFetch>
 inline void add_rows(int count, const float* weights, const ValuePanel& values, float* to,
                      std::int64_t stride) {
-  if constexpr (kMax > 1) {
+  if constexpr (kMax > kLeastRows<kFetch>) {
     if (count < kMax) {
       add_rows<V, Rows, kMax - 1, NV, kFetch>(count, weights, values, to, stride);
       return;
@@ -69,28 +76,34 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
   const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
   KeyPanel panel;
-  const auto fetch = [&](const std::byte* const* from, std::int32_t key) {
-    for (int v = 0; v < NV; v += kFetchVectors<V>) {
-      panel.fetch[v / kFetchVectors<V>] = from[key / V::kWidth + v];
-    }
-  };
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     float* const scores = rows.scratch.scores + key;
     panel = find_keys<V, NV>(memory, key);
-    fetch(memory.values, key);
+    const std::int32_t next = key + kKeys < rows.keys.end ? key + kKeys : key;
+    for (int v = 0; v < NV; v += kFetchVectors<V>) {
+      panel.far[v / kFetchVectors<V>] = memory.values[key / V::kWidth + v];
+      panel.near[v / kFetchVectors<V>] = memory.keys[next / V::kWidth + v];
+    }
     if (is_first) {
       const std::int32_t end = key + 2 * kKeys < rows.keys.end ? key + 2 * kKeys : rows.keys.end;
       fetch_keys<V>(memory, {key + kKeys, end}, groups, panel.step);
     }
-    panel.fetch_step = kKeyStepBytes<V, Rows>;
     std::int32_t row = rows.begin;
-    score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),
-                                               stride, panel, groups,
-                                               scores + std::int64_t{row} * kRangeKeys);
-    const std::int32_t next = key + kKeys < rows.keys.end ? key + kKeys : key;
-    fetch(memory.keys, next);
-    panel.fetch_step = panel.step;
-    for (row += kMax; row < rows.end; row += kMax) {
+    if constexpr (kFetchesBoth<Rows, kMax>) {
+      if (layout.has_values() && rows.end - row >= kManyRows && rows.end - row <= kMax) {
+        score_rows<V, Rows, kMax, NV, Fetch::kBoth>(rows.end - row, queries_of(row), stride, panel,
+                                                    groups,
+                                                    scores + std::int64_t{row} * kRangeKeys);
+        continue;
+      }
+    }
+    if (layout.has_values()) {
+      score_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), queries_of(row),
+                                                 stride, panel, groups,
+                                                 scores + std::int64_t{row} * kRangeKeys);
+      row += kMax;
+    }
+    for (; row < rows.end; row += kMax) {
       score_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), queries_of(row),
                                                   stride, panel, groups,
                                                   scores + std::int64_t{row} * kRangeKeys);
@@ -107,63 +120,128 @@ inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t e
   }
 }
 
-// Some columns of all rows for the keys of `keys`; `next`: those that come after them. The first
-// rows fetch the next range's keys from memory, those after them the values that come next.
+// The next range's keys, as passes over columns fetch them: in the order in which they lie in
+// memory.
+struct NextKeys {
+  const std::byte* const* block;
+  std::int64_t block_bytes;  // of a block that are fetched
+  std::int64_t at = 0;
+
+  [[gnu::always_inline]] const std::byte* take(std::int64_t bytes) {
+    if (at >= block_bytes) {
+      at -= block_bytes;
+      ++block;
+    }
+    const std::byte* const from = *block + at;
+    at += bytes;
+    return from;
+  }
+};
+
+// What each vector of `keys` fetches of them while NV vectors of columns are added.
+template <class V, class Rows, int NV>
+inline void find_far(KeySpan keys, NextKeys& next_keys, const std::byte** far) {
+  constexpr std::int64_t kShare = std::int64_t{NV} * V::kWidth * V::kWidth * Rows::kBytes;
+  const int end = (keys.end + V::kWidth - 1) / V::kWidth;
+  for (int v = keys.begin / V::kWidth; v < end; ++v) far[v] = next_keys.take(kShare);
+}
+
+// Some columns of all rows for some keys. The first rows fetch keys of the next range from memory,
+// those after them the columns that come next.
 template <class V, class Rows, int NV, int kMax>
 inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
-                        KeySpan next, std::int64_t column) {
+                        std::int64_t column, NextKeys& next_keys) {
+  const KvLayout& layout = rows.task->args->layout;
   const std::int64_t stride = rows.part.stride;
-  const auto row_bytes = static_cast<std::int64_t>(rows.task->args->layout.value_row_bytes());
+  const auto row_bytes = static_cast<std::int64_t>(layout.value_row_bytes());
   const auto weights_of = [&](std::int32_t row) {
     return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
   };
   const auto sums_of = [&](std::int32_t row) { return rows.part.sums + row * stride + column; };
+  const std::byte* far[RangeMemory::kVectors];
+  find_far<V, Rows, NV>(keys, next_keys, far);
   ValuePanel values;
   values.vectors = memory.values;
   values.group_bytes = Rows::kGroup * row_bytes;
   values.keys = keys;
   values.column = column * Rows::kGroup * Rows::kBytes;
-  // Neighbouring bytes of each block of keys, as many as these columns have in it.
-  values.fetch = memory.next_keys;
-  values.fetch_column = rows.task->args->layout.block_size * column * Rows::kBytes;
-  values.fetch_step = kValueStepBytes<V, Rows, NV>;
+  values.far = far;
+  const std::int64_t next =
+      column + 2 * NV * V::kWidth <= layout.value_row_dims() ? column + NV * V::kWidth : column;
+  values.near_column = next * Rows::kGroup * Rows::kBytes;
   std::int32_t row = rows.begin;
+  if constexpr (kFetchesBoth<Rows, kMax>) {
+    if (rows.end - row >= kManyRows && rows.end - row <= kMax) {
+      add_rows<V, Rows, kMax, NV, Fetch::kBoth>(rows.end - row, weights_of(row), values,
+                                                sums_of(row), stride);
+      return;
+    }
+  }
   add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
                                            sums_of(row), stride);
-  const bool more = next.end - next.begin == keys.end - keys.begin;
-  values.fetch = memory.values + (more ? (next.begin - keys.begin) / V::kWidth : 0);
-  values.fetch_column = values.column;
-  values.fetch_step = 2 * row_bytes;
   for (row += kMax; row < rows.end; row += kMax) {
     add_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), weights_of(row),
                                               values, sums_of(row), stride);
   }
 }
 
-// All columns of all rows, which see the same keys, from the cache in place: some keys at a time,
-// which stay in a cache while columns and rows pass over them.
+// The same of latents, which are laid as values that are apart first.
+template <class V, class Rows>
+inline void add_latent_columns(const RangeRows& rows, const RangeMemory& memory,
+                               std::int64_t column, NextKeys& next_keys) {
+  constexpr std::int64_t kColumns = 2 * V::kWidth;
+  constexpr int kMax = kRowsInPlace<V>;
+  const std::byte* vectors[RangeMemory::kVectors];
+  transpose_latents<V, Rows>(rows, memory, column, kColumns, rows.scratch.values, vectors);
+  const std::byte* far[RangeMemory::kVectors];
+  find_far<V, Rows, 2>(rows.keys, next_keys, far);
+  ValuePanel values;
+  values.vectors = vectors;
+  values.group_bytes = kColumns * Rows::kGroup * Rows::kBytes;
+  values.keys = rows.keys;
+  values.column = 0;
+  values.far = far;
+  const std::int64_t stride = rows.part.stride;
+  const float* weights = rows.scratch.scores + std::int64_t{rows.begin} * kRangeKeys;
+  float* sums = rows.part.sums + rows.begin * stride + column;
+  int count = next_rows(rows.end - rows.begin, kMax);
+  add_rows<V, Rows, kMax, 2, Fetch::kFar>(count, weights, values, sums, stride);
+  for (std::int32_t row = rows.begin + count; row < rows.end; row += count) {
+    weights += count * std::int64_t{kRangeKeys};
+    sums += count * stride;
+    count = next_rows(rows.end - row, kMax);
+    add_rows<V, Rows, kMax, 2, Fetch::kNone>(count, weights, values, sums, stride);
+  }
+}
+
+// All columns of all rows, which see the same keys, from the cache in place.
 template <class V, class Rows>
 inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const KvLayout& layout = rows.task->args->layout;
   const std::int64_t dims = layout.value_row_dims();
+  NextKeys next_keys = {memory.next_keys, dims * layout.block_size * Rows::kBytes};
   clear_sums<V>(rows, 0, dims);
-  const auto piece_from = [&](std::int32_t begin) -> KeySpan {
-    const std::int32_t end = begin / V::kWidth * V::kWidth + kPieceKeys;
-    return {begin, end < rows.keys.end ? end : rows.keys.end};
-  };
-  for (KeySpan keys = piece_from(rows.keys.begin); keys.begin < rows.keys.end;) {
-    const KeySpan next = piece_from(keys.end);
+  if (!layout.has_values()) {
+    for (std::int64_t column = 0; column < dims; column += kColumns) {
+      add_latent_columns<V, Rows>(rows, memory, column, next_keys);
+    }
+    return;
+  }
+  const std::int32_t num_rows = rows.end - rows.begin;
+  const bool in_pieces = V::kWidth == 16 && num_rows < kManyRows;
+  for (KeySpan keys = rows.keys; keys.begin < rows.keys.end; keys.begin = keys.end) {
+    const std::int32_t piece_end = (keys.begin / kPieceKeys + 1) * kPieceKeys;
+    keys.end = in_pieces && piece_end < rows.keys.end ? piece_end : rows.keys.end;
     std::int64_t column = 0;
-    if (rows.end - rows.begin <= kFewRows) {  // more columns, to have sums enough
+    if (num_rows <= kFewRows) {  // more columns, to have sums enough
       for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
-        add_columns<V, Rows, 4, kFewRows>(rows, memory, keys, next, column);
+        add_columns<V, Rows, 4, kFewRows>(rows, memory, keys, column, next_keys);
       }
     }
     for (; column < dims; column += kColumns) {
-      add_columns<V, Rows, 2, kRowsInPlace<V>>(rows, memory, keys, next, column);
+      add_columns<V, Rows, 2, kRowsInPlace<V>>(rows, memory, keys, column, next_keys);
     }
-    keys = next;
   }
 }
 

@@ -61,11 +61,9 @@ struct RangeMemory {
   static constexpr int kVectors = kRangeKeys / 8;
 
   const std::byte* keys[kVectors];
-  const std::byte* values[kVectors];  // of the first of these keys
-  // A range later, the keys of the block, from as many shares on as there are vectors before this
-  // one in it.
-  const std::byte* next_keys[kVectors];
-  std::int64_t key_step;  // bytes from one group of dimensions to the next
+  const std::byte* values[kVectors];     // of the first of these keys
+  const std::byte* next_keys[kVectors];  // of each block of the next range, the first key
+  std::int64_t key_step;                 // bytes from one group of dimensions to the next
 };
 
 // Panels reach beyond the vectors that some row sees, where no block may be: repeats the outermost.
@@ -83,7 +81,7 @@ inline void fill_panels(const RangeRows& rows, RangeMemory& memory) {
 
 // In the cache, whose blocks are whole vectors of keys.
 template <class V, class Rows>
-inline void find_in_cache(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
+inline void find_in_cache(const RangeRows& rows, RangeMemory& memory) {
   const AttentionTask& task = *rows.task;
   const KvLayout& layout = task.args->layout;
   const BlockId* const blocks = task.block_table;
@@ -92,20 +90,21 @@ inline void find_in_cache(const RangeRows& rows, std::int64_t share, RangeMemory
   const auto block_stride = static_cast<std::int64_t>(layout.block_stride());
   const auto key_bytes = static_cast<std::int64_t>(layout.key_element_offset(0, V::kWidth));
   const auto value_bytes = V::kWidth * static_cast<std::int64_t>(layout.row_bytes());
-  const std::int32_t ahead = kRangeKeys / layout.block_size;
+  for_each_block(rows,
+                 [&](std::int32_t key, std::int32_t end, std::int32_t index, std::int32_t slot) {
+                   const std::int64_t offset = blocks[index] * block_stride;
+                   std::int64_t lane = slot / V::kWidth;
+                   for (std::int32_t v = key / V::kWidth; v * V::kWidth < end; ++v, ++lane) {
+                     memory.keys[v] = keys + offset + lane * key_bytes;
+                     memory.values[v] = values + offset + lane * value_bytes;
+                   }
+                 });
+  std::int32_t next = (rows.key_start + kRangeKeys) / layout.block_size;
   const std::int32_t last =
       position_of(task, task.query_end - task.query_begin - 1) / layout.block_size;
-  for_each_block(rows, [&](std::int32_t key, std::int32_t end, std::int32_t index,
-                           std::int32_t slot) {
-    const std::int64_t offset = blocks[index] * block_stride;
-    const std::int64_t next = blocks[index + ahead < last ? index + ahead : last] * block_stride;
-    std::int64_t lane = slot / V::kWidth;
-    for (std::int32_t v = key / V::kWidth; v * V::kWidth < end; ++v, ++lane) {
-      memory.keys[v] = keys + offset + lane * key_bytes;
-      memory.values[v] = values + offset + lane * value_bytes;
-      memory.next_keys[v] = keys + next + lane * share;
-    }
-  });
+  for (std::int32_t i = 0; i * layout.block_size < kRangeKeys; ++i, ++next) {
+    memory.next_keys[i] = keys + blocks[next < last ? next : last] * block_stride;
+  }
   memory.key_step = std::int64_t{layout.block_size} * Rows::kGroup * Rows::kBytes;
   fill_panels<V>(rows, memory);
 }
@@ -154,39 +153,47 @@ inline void gather_range(const RangeRows& rows, RangeMemory& memory) {
   for (int v = rows.keys.begin / V::kWidth; v < vectors_end; ++v) {
     memory.keys[v] = keys_to + std::int64_t{v} * V::kWidth * kPiece;
     memory.values[v] = values_to + v * value_bytes;
-    memory.next_keys[v] = memory.keys[v];
   }
+  for (const std::byte*& next : memory.next_keys) next = keys_to;
   memory.key_step = std::int64_t{kRangeKeys} * kPiece;
   fill_panels<V>(rows, memory);
 }
 
-// Copies the values that are parts of the range's keys to scratch, as values lie that are apart, a
-// block of all keys of a range: [kRangeKeys / kGroup][value_row_dims()][kGroup].
+// Copies columns [column, column + dims) of the values that are parts of the range's keys
+// to `to`, as values lie that are apart: [keys / kGroup][dims][kGroup]. Gives where the values of
+// each vector of keys are.
 template <class V, class Rows>
-inline void transpose_latents(const RangeRows& rows, RangeMemory& memory) {
+inline void transpose_latents(const RangeRows& rows, const RangeMemory& memory, std::int64_t column,
+                              std::int64_t dims, float* to, const std::byte** vectors) {
   const KvLayout& layout = rows.task->args->layout;
-  const std::int64_t dims = layout.value_row_dims();
   const std::int64_t first =
-      (layout.head_dim - layout.latent_dims) / Rows::kGroup * memory.key_step;
-  auto* const to = reinterpret_cast<std::byte*>(rows.scratch.raw_values);
+      (layout.head_dim - layout.latent_dims + column) / Rows::kGroup * memory.key_step;
+  auto* values = reinterpret_cast<std::byte*>(to);
   const int end = (rows.keys.end + V::kWidth - 1) / V::kWidth;
   for (int v = rows.keys.begin / V::kWidth; v < end; ++v) {
-    std::byte* const values = to + v * V::kWidth * dims * Rows::kBytes;
-    memory.values[v] = values;
+    vectors[v] = values;
     transpose_latent_keys<Rows, V::kWidth>(memory.keys[v] + first, memory.key_step, dims, values);
+    values += V::kWidth * dims * Rows::kBytes;
   }
-  fill_panels<V>(rows, memory);
 }
 
-// `share`: bytes of the keys that follow a range later, one for each vector of a block.
 template <class V, class Rows>
-inline void find_range(const RangeRows& rows, std::int64_t share, RangeMemory& memory) {
+inline void find_range(const RangeRows& rows, RangeMemory& memory) {
   if (rows.task->args->layout.block_size % V::kWidth == 0) {
-    find_in_cache<V, Rows>(rows, share, memory);
+    find_in_cache<V, Rows>(rows, memory);
   } else {
     gather_range<V, Rows>(rows, memory);
   }
-  if (!rows.task->args->layout.has_values()) transpose_latents<V, Rows>(rows, memory);
+}
+
+// Values that are parts of the keys get a place of their own, in scratch.
+template <class V, class Rows>
+inline void find_latents(const RangeRows& rows, RangeMemory& memory) {
+  const KvLayout& layout = rows.task->args->layout;
+  if (layout.has_values()) return;
+  transpose_latents<V, Rows>(rows, memory, 0, layout.value_row_dims(), rows.scratch.raw_values,
+                             memory.values);
+  fill_panels<V>(rows, memory);
 }
 
 // Copies the scales of the range's keys and values to scratch.

@@ -22,26 +22,30 @@ struct KeySpan {
 
 inline constexpr int kMaxPanelVectors = 4;
 
-// Lines that a loop fetches by the way, some with each step: from memory to the L2 cache all that
-// lies in kFarBytes from there on, or from the L2 cache to the L1 cache a line.
-enum class Fetch : std::uint8_t { kNone, kFar, kNear };
+// Lines that a loop fetches by the way, some with each step: from memory to the L2 cache, or from
+// the L2 cache to the L1 cache.
+enum class Fetch : std::uint8_t { kNone, kFar, kNear, kBoth };
 
-template <Fetch kFetch, int kFarBytes>
+inline constexpr bool fetches_far(Fetch fetch) {
+  return fetch == Fetch::kFar || fetch == Fetch::kBoth;
+}
+inline constexpr bool fetches_near(Fetch fetch) {
+  return fetch == Fetch::kNear || fetch == Fetch::kBoth;
+}
+
+// All lines of kBytes bytes.
+template <int kBytes, int kLocality>
 [[gnu::always_inline]] inline void fetch_lines(const std::byte* at) {
-  constexpr int kLine = 64;
-  if constexpr (kFetch == Fetch::kFar) {
-    QUIRE_UNROLL
-    for (int i = 0; i < kFarBytes; i += kLine) __builtin_prefetch(at + i, 0, 2);
-  }
-  if constexpr (kFetch == Fetch::kNear) __builtin_prefetch(at, 0, 3);
+  QUIRE_UNROLL
+  for (int i = 0; i < kBytes; i += 64) __builtin_prefetch(at + i, 0, kLocality);
 }
 
 // Vectors of keys for which lines are fetched in one go: no more keys than a block has as a rule.
 template <class V>
 inline constexpr int kFetchVectors = 16 / V::kWidth;
 
-// What is fetched from memory with one step of a loop: of values, as much as so many vectors of
-// keys have in a step, and of keys, as much as NV vectors of columns have in two values.
+// What is fetched with one step of a loop: of values, as much as so many vectors of keys have in a
+// step, and of keys, as much as NV vectors of columns have in two values.
 template <class V, class Rows>
 inline constexpr int kKeyStepBytes = kFetchVectors<V>* V::kWidth* Rows::kGroup* Rows::kBytes;
 template <class V, class Rows, int NV>
@@ -51,9 +55,10 @@ inline constexpr int kValueStepBytes = 2 * NV* V::kWidth* Rows::kBytes;
 struct KeyPanel {
   const std::byte* vectors[kMaxPanelVectors];
   std::int64_t step;  // bytes from one group of dimensions to the next
-  // For every kFetchVectors what to fetch with the first group, and how far to go on with the next.
-  const std::byte* fetch[kMaxPanelVectors];
-  std::int64_t fetch_step;
+  // For every kFetchVectors: what to fetch from memory, a step after the other, and the keys to
+  // fetch from the L2 cache.
+  const std::byte* far[kMaxPanelVectors];
+  const std::byte* near[kMaxPanelVectors];
 };
 
 // scores[r][key] = queries[r] . key, for R rows and NV vectors of keys.
@@ -72,15 +77,23 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   QUIRE_UNROLL
   for (int v = 0; v < NV; ++v) from[v] = panel.vectors[v];
   constexpr int kFetches = NV / kFetchVectors<V>;
-  const std::byte* ahead[kFetches];
+  constexpr int kStepBytes = kKeyStepBytes<V, Rows>;
+  const std::byte* far[kFetches];
+  const std::byte* near[kFetches];
   QUIRE_UNROLL
-  for (int i = 0; i < kFetches; ++i) ahead[i] = panel.fetch[i];
+  for (int i = 0; i < kFetches; ++i) {
+    far[i] = panel.far[i];
+    near[i] = panel.near[i];
+  }
   const std::int64_t end = groups * panel.step;
   for (std::int64_t at = 0; at < end; at += panel.step) {
     QUIRE_UNROLL
     for (int i = 0; i < kFetches; ++i) {
-      fetch_lines<kFetch, kKeyStepBytes<V, Rows>>(ahead[i]);
-      ahead[i] += panel.fetch_step;
+      if constexpr (fetches_far(kFetch)) {
+        fetch_lines<kStepBytes, 2>(far[i]);
+        far[i] += kStepBytes;
+      }
+      if constexpr (fetches_near(kFetch)) fetch_lines<kStepBytes, 3>(near[i] + at);
     }
     F x[NV][kGroup];
     QUIRE_UNROLL
@@ -183,10 +196,10 @@ struct ValuePanel {
   std::int64_t group_bytes;         // from one group of keys to the next
   KeySpan keys;
   std::int64_t column;  // byte of a group at which the columns begin
-  // What to fetch with the first two of each kWidth, and how far to go on with the next two.
-  const std::byte* const* fetch;
-  std::int64_t fetch_column;
-  std::int64_t fetch_step;
+  // What each kWidth of the keys fetches from memory, a step after the other, and the byte of a
+  // group from which on they fetch from the L2 cache.
+  const std::byte* const* far;
+  std::int64_t near_column;
 };
 
 // sums[r] += weights[r][key] * value[key] for the panel's keys, in their order, for NV vectors of
@@ -250,6 +263,7 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
     }
     if (key < end) add_one(key);
   };
+  const std::int64_t near_step = values.near_column - values.column;
   int key = values.keys.begin;
   const int end = values.keys.end / V::kWidth * V::kWidth;
   if (key % V::kWidth != 0) {
@@ -259,16 +273,19 @@ template <class V, class Rows, int R, int NV, Fetch kFetch>
   }
   for (; key < end; key += V::kWidth) {
     const std::byte* from = group_at(key);
-    const std::byte* ahead = nullptr;
-    if constexpr (kFetch != Fetch::kNone) {
-      ahead = values.fetch[key / V::kWidth] + values.fetch_column;
-    }
+    const std::byte* far = nullptr;
+    if constexpr (fetches_far(kFetch)) far = values.far[key / V::kWidth];
     const float* weight_of = weights + key / Rows::kPerLane;
     for (int i = 0; i < V::kWidth; i += 2) {
-      fetch_lines<kFetch, kValueStepBytes<V, Rows, NV>>(ahead);
-      ahead += values.fetch_step;
+      if constexpr (fetches_far(kFetch)) {
+        fetch_lines<kValueStepBytes<V, Rows, NV>, 2>(far);
+        far += kValueStepBytes<V, Rows, NV>;
+      }
       QUIRE_UNROLL
       for (int k = 0; k < 2; k += kGroup) {
+        if constexpr (fetches_near(kFetch)) {
+          fetch_lines<NV * V::kWidth * kGroup * Rows::kBytes, 3>(from + near_step);
+        }
         add_group(from, weight_of);
         from += values.group_bytes;
         weight_of += kVectors;

@@ -243,7 +243,8 @@ inline void sum_on_tiles(const RangeRows& rows, std::int64_t column) {
 // One range of keys, for the rows that see any of it.
 inline void attend_range_on_tiles(const RangeRows& rows) {
   RangeMemory memory;
-  find_range<Vec16, Bf16Pairs>(rows, 0, memory);
+  find_range<Vec16, Bf16Pairs>(rows, memory);
+  find_latents<Vec16, Bf16Pairs>(rows, memory);
   for_each_rows(rows, [&](std::int32_t row, int count, KeySpan keys) {
     if (count > kTileRows) {
       score_rows_on_tiles<true>(rows, memory, row, keys);
