@@ -1,9 +1,9 @@
 // Where keys and values lie inside the KV memory of one layer. Blocks of `block_size` tokens follow
-// each other, or lie further apart where others are between them; inside a block come the keys, the
-// values and, for int8, their scales:
+// each other, or lie further apart where others are between them; inside a block come for each head
+// its keys and its values, so that they are read from one place, and for int8 then all scales:
 //
-//   keys    [num_kv_heads][row_dims / key_group()][block_size][key_group()]
-//   values  [num_kv_heads][block_size / value_group()][row_dims][value_group()]
+//   keys    [row_dims / key_group()][block_size][key_group()]
+//   values  [block_size / value_group()][row_dims][value_group()]
 //   scales  float32 [2][num_kv_heads][block_size]: of the keys, of the values
 //
 // Where there is one vector for each token and head, the latent of DeepSeek-V2's attention
@@ -78,7 +78,7 @@ struct KvLayout {
   // Of a head's keys in a block.
   [[gnu::always_inline]] constexpr std::uint64_t keys_offset(BlockId block,
                                                              std::int32_t kv_head) const {
-    return static_cast<std::uint64_t>(block) * block_stride() + rows_bytes(kv_head);
+    return static_cast<std::uint64_t>(block) * block_stride() + kinds() * rows_bytes(kv_head);
   }
   // Of one number of a key, from keys_offset().
   [[gnu::always_inline]] constexpr std::uint64_t key_element_offset(std::int32_t dim,
@@ -88,7 +88,7 @@ struct KvLayout {
   // Of a head's values in a block.
   [[gnu::always_inline]] constexpr std::uint64_t values_offset(BlockId block,
                                                                std::int32_t kv_head) const {
-    return keys_offset(block, kv_head) + rows_bytes(num_kv_heads);
+    return keys_offset(block, kv_head) + rows_bytes(1);
   }
   // Of one number of a value, from values_offset().
   [[gnu::always_inline]] constexpr std::uint64_t value_element_offset(std::int32_t dim,

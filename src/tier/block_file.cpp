@@ -15,7 +15,7 @@ namespace quire {
 namespace {
 
 constexpr std::uint64_t kMagic = 0x7265'6974'6572'6971;  // "qiretier"
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;  // of this file, and of how blocks are laid (KvLayout)
 
 struct Header {
   std::uint64_t magic = kMagic;

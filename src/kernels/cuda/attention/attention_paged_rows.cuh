@@ -76,7 +76,7 @@ struct RowTile {
 struct KvPlaces {
   const std::byte* keys = nullptr;
   std::uint64_t block_bytes = 0;  // from a block to the next
-  std::uint64_t head_bytes = 0;   // of a head's keys in a block
+  std::uint64_t head_bytes = 0;   // from a head's keys in a block to the next's
   std::uint64_t values_from_keys = 0;
 
   static KvPlaces of(const AttentionArgs& args) {
