@@ -2,8 +2,9 @@
 // rows and vectors at a time as leave their sums in registers.
 //
 // While a range's keys are worked on, its values are fetched from memory to the L2 cache, and
-// the next range's keys while its values are. Rows after the first ones fetch what comes next from
-// there to the L1 cache. The loops do that a line at a time: a burst of lines delays them.
+// the next range's keys while its values are. Rows after the first ones, and many rows that take
+// one pass, fetch what comes next from there to the L1 cache. The loops do that some lines at a
+// time: a burst of lines delays them.
 #pragma once
 
 #include <cstddef>
@@ -220,7 +221,7 @@ inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const KvLayout& layout = rows.task->args->layout;
   const std::int64_t dims = layout.value_row_dims();
-  NextKeys next_keys = {memory.next_keys, dims * layout.block_size * Rows::kBytes};
+  NextKeys next_keys = {memory.next_keys, dims * memory.block_size * Rows::kBytes};
   clear_sums<V>(rows, 0, dims);
   if (!layout.has_values()) {
     for (std::int64_t column = 0; column < dims; column += kColumns) {

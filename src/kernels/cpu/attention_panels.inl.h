@@ -63,6 +63,7 @@ struct RangeMemory {
   const std::byte* keys[kVectors];
   const std::byte* values[kVectors];     // of the first of these keys
   const std::byte* next_keys[kVectors];  // of each block of the next range, the first key
+  std::int32_t block_size;               // of these blocks
   std::int64_t key_step;                 // bytes from one group of dimensions to the next
 };
 
@@ -99,6 +100,7 @@ inline void find_in_cache(const RangeRows& rows, RangeMemory& memory) {
                      memory.values[v] = values + offset + lane * value_bytes;
                    }
                  });
+  memory.block_size = layout.block_size;
   std::int32_t next = (rows.key_start + kRangeKeys) / layout.block_size;
   const std::int32_t last =
       position_of(task, task.query_end - task.query_begin - 1) / layout.block_size;
@@ -154,7 +156,8 @@ inline void gather_range(const RangeRows& rows, RangeMemory& memory) {
     memory.keys[v] = keys_to + std::int64_t{v} * V::kWidth * kPiece;
     memory.values[v] = values_to + v * value_bytes;
   }
-  for (const std::byte*& next : memory.next_keys) next = keys_to;
+  memory.next_keys[0] = keys_to;
+  memory.block_size = kRangeKeys;
   memory.key_step = std::int64_t{kRangeKeys} * kPiece;
   fill_panels<V>(rows, memory);
 }
