@@ -65,6 +65,12 @@ inline void fetch_keys(const RangeMemory& memory, KeySpan keys, std::int64_t gro
   }
 }
 
+// Whether all rows take one pass, and are many.
+template <int kMax>
+[[gnu::always_inline]] inline bool many_in_one_pass(const RangeRows& rows) {
+  return rows.end - rows.begin >= kManyRows && rows.end - rows.begin <= kMax;
+}
+
 // The scores of all rows, which see the same keys, from the cache in place. The first rows fetch
 // the values of the same keys from memory, those after them the keys that come next. The keys of a
 // task's first range nobody fetched before: those of the next panel are while this one is computed.
@@ -91,7 +97,7 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
     }
     std::int32_t row = rows.begin;
     if constexpr (kFetchesBoth<Rows, kMax>) {
-      if (layout.has_values() && rows.end - row >= kManyRows && rows.end - row <= kMax) {
+      if (layout.has_values() && many_in_one_pass<kMax>(rows)) {
         score_rows<V, Rows, kMax, NV, Fetch::kBoth>(rows.end - row, queries_of(row), stride, panel,
                                                     groups,
                                                     scores + std::int64_t{row} * kRangeKeys);
@@ -147,18 +153,38 @@ inline void find_far(KeySpan keys, NextKeys& next_keys, const std::byte** far) {
   for (int v = keys.begin / V::kWidth; v < end; ++v) far[v] = next_keys.take(kShare);
 }
 
+// NV vectors of columns of all rows, kMax rows at a time. The first ones fetch from memory, those
+// after them as kLater says.
+template <class V, class Rows, int NV, int kMax, Fetch kLater>
+inline void add_passes(const RangeRows& rows, const ValuePanel& values, std::int64_t column) {
+  const std::int64_t stride = rows.part.stride;
+  const auto weights_of = [&](std::int32_t row) {
+    return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
+  };
+  const auto sums_of = [&](std::int32_t row) { return rows.part.sums + row * stride + column; };
+  std::int32_t row = rows.begin;
+  if constexpr (kFetchesBoth<Rows, kMax> && kLater == Fetch::kNear) {
+    if (many_in_one_pass<kMax>(rows)) {
+      add_rows<V, Rows, kMax, NV, Fetch::kBoth>(rows.end - row, weights_of(row), values,
+                                                sums_of(row), stride);
+      return;
+    }
+  }
+  add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
+                                           sums_of(row), stride);
+  for (row += kMax; row < rows.end; row += kMax) {
+    add_rows<V, Rows, kMax, NV, kLater>(next_rows(rows.end - row, kMax), weights_of(row), values,
+                                        sums_of(row), stride);
+  }
+}
+
 // Some columns of all rows for some keys. The first rows fetch keys of the next range from memory,
 // those after them the columns that come next.
 template <class V, class Rows, int NV, int kMax>
 inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
                         std::int64_t column, NextKeys& next_keys) {
   const KvLayout& layout = rows.task->args->layout;
-  const std::int64_t stride = rows.part.stride;
   const auto row_bytes = static_cast<std::int64_t>(layout.value_row_bytes());
-  const auto weights_of = [&](std::int32_t row) {
-    return rows.scratch.scores + std::int64_t{row} * kRangeKeys;
-  };
-  const auto sums_of = [&](std::int32_t row) { return rows.part.sums + row * stride + column; };
   const std::byte* far[RangeMemory::kVectors];
   find_far<V, Rows, NV>(keys, next_keys, far);
   ValuePanel values;
@@ -170,20 +196,7 @@ inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpa
   const std::int64_t next =
       column + 2 * NV * V::kWidth <= layout.value_row_dims() ? column + NV * V::kWidth : column;
   values.near_column = next * Rows::kGroup * Rows::kBytes;
-  std::int32_t row = rows.begin;
-  if constexpr (kFetchesBoth<Rows, kMax>) {
-    if (rows.end - row >= kManyRows && rows.end - row <= kMax) {
-      add_rows<V, Rows, kMax, NV, Fetch::kBoth>(rows.end - row, weights_of(row), values,
-                                                sums_of(row), stride);
-      return;
-    }
-  }
-  add_rows<V, Rows, kMax, NV, Fetch::kFar>(next_rows(rows.end - row, kMax), weights_of(row), values,
-                                           sums_of(row), stride);
-  for (row += kMax; row < rows.end; row += kMax) {
-    add_rows<V, Rows, kMax, NV, Fetch::kNear>(next_rows(rows.end - row, kMax), weights_of(row),
-                                              values, sums_of(row), stride);
-  }
+  add_passes<V, Rows, NV, kMax, Fetch::kNear>(rows, values, column);
 }
 
 // The same of latents, which are laid as values that are apart first.
@@ -191,7 +204,6 @@ template <class V, class Rows>
 inline void add_latent_columns(const RangeRows& rows, const RangeMemory& memory,
                                std::int64_t column, NextKeys& next_keys) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
-  constexpr int kMax = kRowsInPlace<V>;
   const std::byte* vectors[RangeMemory::kVectors];
   transpose_latents<V, Rows>(rows, memory, column, kColumns, rows.scratch.values, vectors);
   const std::byte* far[RangeMemory::kVectors];
@@ -202,17 +214,7 @@ inline void add_latent_columns(const RangeRows& rows, const RangeMemory& memory,
   values.keys = rows.keys;
   values.column = 0;
   values.far = far;
-  const std::int64_t stride = rows.part.stride;
-  const float* weights = rows.scratch.scores + std::int64_t{rows.begin} * kRangeKeys;
-  float* sums = rows.part.sums + rows.begin * stride + column;
-  int count = next_rows(rows.end - rows.begin, kMax);
-  add_rows<V, Rows, kMax, 2, Fetch::kFar>(count, weights, values, sums, stride);
-  for (std::int32_t row = rows.begin + count; row < rows.end; row += count) {
-    weights += count * std::int64_t{kRangeKeys};
-    sums += count * stride;
-    count = next_rows(rows.end - row, kMax);
-    add_rows<V, Rows, kMax, 2, Fetch::kNone>(count, weights, values, sums, stride);
-  }
+  add_passes<V, Rows, 2, kRowsInPlace<V>, Fetch::kNone>(rows, values, column);
 }
 
 // All columns of all rows, which see the same keys, from the cache in place.
