@@ -2,9 +2,10 @@
 // rows and vectors at a time as leave their sums in registers.
 //
 // While a range's keys are worked on, its values are fetched from memory to the L2 cache, and
-// the next range's keys while its values are. Rows after the first ones, and many rows that take
-// one pass, fetch what comes next from there to the L1 cache. The loops do that some lines at a
-// time: a burst of lines delays them.
+// the next range's keys while its values are; or, where fetches_ahead(), half of the next range's
+// blocks, and the other half. Rows after the first ones, and many rows that take one pass, fetch
+// what comes next from there to the L1 cache. The loops do that some lines at a time: a burst of
+// lines delays them.
 #pragma once
 
 #include <cstddef>
@@ -71,6 +72,61 @@ template <int kMax>
   return rows.end - rows.begin >= kManyRows && rows.end - rows.begin <= kMax;
 }
 
+// What loops fetch of the next range, in the order in which it lies in memory.
+struct NextRange {
+  const std::byte* const* block;
+  std::int64_t block_bytes;  // of a block that are fetched
+  std::int64_t at = 0;
+
+  [[gnu::always_inline]] void skip(std::int64_t bytes) {
+    for (at += bytes; at >= block_bytes; at -= block_bytes) ++block;
+  }
+  [[gnu::always_inline]] const std::byte* take(std::int64_t bytes) {
+    const std::byte* const from = *block + at;
+    skip(bytes);
+    return from;
+  }
+};
+
+// Whether the loops fetch the next range's keys and values, each block's as one piece: worth it for
+// many rows of bfloat16 pairs, whose products take about as long as memory (measured: fewer rows,
+// fp8 and float32 products are up to a tenth slower with it).
+template <class Rows>
+[[gnu::always_inline]] inline bool fetches_ahead(const RangeRows& rows) {
+  constexpr bool kBf16Pairs = Rows::kPerLane == 2 && Rows::kBytes == 2;
+  return kBf16Pairs && rows.end - rows.begin >= kManyRows && rows.task->args->layout.has_values();
+}
+
+// The next range's blocks: their keys, and values where they are fetched with them.
+template <class Rows>
+[[gnu::always_inline]] inline NextRange next_range(const RangeRows& rows,
+                                                   const RangeMemory& memory) {
+  const std::int64_t keys =
+      std::int64_t{rows.task->args->layout.value_row_dims()} * memory.block_size * Rows::kBytes;
+  return {memory.next_keys, fetches_ahead<Rows>(rows) ? 2 * keys : keys};
+}
+
+// What the scores of a panel fetch from memory. A task's first range nobody fetched: its own
+// values, and in one burst what the panel would have fetched of the next range, if there is one.
+template <class V, class Rows, int NV>
+inline void find_far(const RangeRows& rows, const RangeMemory& memory, std::int32_t key,
+                     NextRange& next, KeyPanel& panel) {
+  const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
+  const std::int64_t share =
+      rows.task->args->layout.row_dims() / Rows::kGroup * kKeyStepBytes<V, Rows>;
+  for (int v = 0; v < NV; v += kFetchVectors<V>) {
+    panel.far[v / kFetchVectors<V>] = memory.values[key / V::kWidth + v];
+    if (!fetches_ahead<Rows>(rows)) continue;
+    const std::byte* const ahead = next.take(share);
+    if (!is_first) {
+      panel.far[v / kFetchVectors<V>] = ahead;
+      continue;
+    }
+    if (rows.key_start / kRangeKeys + 1 == rows.task->range_end) continue;
+    for (std::int64_t i = 0; i < share; i += 64) __builtin_prefetch(ahead + i, 0, 2);
+  }
+}
+
 // The scores of all rows, which see the same keys, from the cache in place. The first rows fetch
 // the values of the same keys from memory, those after them the keys that come next. The keys of a
 // task's first range nobody fetched before: those of the next panel are while this one is computed.
@@ -82,13 +138,14 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   const std::int64_t stride = rows.part.stride;
   const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
   const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
+  NextRange ahead = next_range<Rows>(rows, memory);
   KeyPanel panel;
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
     float* const scores = rows.scratch.scores + key;
     panel = find_keys<V, NV>(memory, key);
     const std::int32_t next = key + kKeys < rows.keys.end ? key + kKeys : key;
+    find_far<V, Rows, NV>(rows, memory, key, ahead, panel);
     for (int v = 0; v < NV; v += kFetchVectors<V>) {
-      panel.far[v / kFetchVectors<V>] = memory.values[key / V::kWidth + v];
       panel.near[v / kFetchVectors<V>] = memory.keys[next / V::kWidth + v];
     }
     if (is_first) {
@@ -127,30 +184,12 @@ inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t e
   }
 }
 
-// The next range's keys, as passes over columns fetch them: in the order in which they lie in
-// memory.
-struct NextKeys {
-  const std::byte* const* block;
-  std::int64_t block_bytes;  // of a block that are fetched
-  std::int64_t at = 0;
-
-  [[gnu::always_inline]] const std::byte* take(std::int64_t bytes) {
-    if (at >= block_bytes) {
-      at -= block_bytes;
-      ++block;
-    }
-    const std::byte* const from = *block + at;
-    at += bytes;
-    return from;
-  }
-};
-
 // What each vector of `keys` fetches of them while NV vectors of columns are added.
 template <class V, class Rows, int NV>
-inline void find_far(KeySpan keys, NextKeys& next_keys, const std::byte** far) {
+inline void find_far(KeySpan keys, NextRange& ahead, const std::byte** far) {
   constexpr std::int64_t kShare = std::int64_t{NV} * V::kWidth * V::kWidth * Rows::kBytes;
   const int end = (keys.end + V::kWidth - 1) / V::kWidth;
-  for (int v = keys.begin / V::kWidth; v < end; ++v) far[v] = next_keys.take(kShare);
+  for (int v = keys.begin / V::kWidth; v < end; ++v) far[v] = ahead.take(kShare);
 }
 
 // NV vectors of columns of all rows, kMax rows at a time. The first ones fetch from memory, those
@@ -182,11 +221,11 @@ inline void add_passes(const RangeRows& rows, const ValuePanel& values, std::int
 // those after them the columns that come next.
 template <class V, class Rows, int NV, int kMax>
 inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
-                        std::int64_t column, NextKeys& next_keys) {
+                        std::int64_t column, NextRange& ahead) {
   const KvLayout& layout = rows.task->args->layout;
   const auto row_bytes = static_cast<std::int64_t>(layout.value_row_bytes());
   const std::byte* far[RangeMemory::kVectors];
-  find_far<V, Rows, NV>(keys, next_keys, far);
+  find_far<V, Rows, NV>(keys, ahead, far);
   ValuePanel values;
   values.vectors = memory.values;
   values.group_bytes = Rows::kGroup * row_bytes;
@@ -202,12 +241,12 @@ inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpa
 // The same of latents, which are laid as values that are apart first.
 template <class V, class Rows>
 inline void add_latent_columns(const RangeRows& rows, const RangeMemory& memory,
-                               std::int64_t column, NextKeys& next_keys) {
+                               std::int64_t column, NextRange& ahead) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const std::byte* vectors[RangeMemory::kVectors];
   transpose_latents<V, Rows>(rows, memory, column, kColumns, rows.scratch.values, vectors);
   const std::byte* far[RangeMemory::kVectors];
-  find_far<V, Rows, 2>(rows.keys, next_keys, far);
+  find_far<V, Rows, 2>(rows.keys, ahead, far);
   ValuePanel values;
   values.vectors = vectors;
   values.group_bytes = kColumns * Rows::kGroup * Rows::kBytes;
@@ -223,11 +262,12 @@ inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int64_t kColumns = 2 * V::kWidth;
   const KvLayout& layout = rows.task->args->layout;
   const std::int64_t dims = layout.value_row_dims();
-  NextKeys next_keys = {memory.next_keys, dims * memory.block_size * Rows::kBytes};
+  NextRange ahead = next_range<Rows>(rows, memory);
+  if (fetches_ahead<Rows>(rows)) ahead.skip(dims * kRangeKeys * Rows::kBytes);
   clear_sums<V>(rows, 0, dims);
   if (!layout.has_values()) {
     for (std::int64_t column = 0; column < dims; column += kColumns) {
-      add_latent_columns<V, Rows>(rows, memory, column, next_keys);
+      add_latent_columns<V, Rows>(rows, memory, column, ahead);
     }
     return;
   }
@@ -239,11 +279,11 @@ inline void add_in_place(const RangeRows& rows, const RangeMemory& memory) {
     std::int64_t column = 0;
     if (num_rows <= kFewRows) {  // more columns, to have sums enough
       for (; column + 2 * kColumns <= dims; column += 2 * kColumns) {
-        add_columns<V, Rows, 4, kFewRows>(rows, memory, keys, column, next_keys);
+        add_columns<V, Rows, 4, kFewRows>(rows, memory, keys, column, ahead);
       }
     }
     for (; column < dims; column += kColumns) {
-      add_columns<V, Rows, 2, kRowsInPlace<V>>(rows, memory, keys, column, next_keys);
+      add_columns<V, Rows, 2, kRowsInPlace<V>>(rows, memory, keys, column, ahead);
     }
   }
 }
