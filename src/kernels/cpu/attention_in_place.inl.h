@@ -72,6 +72,11 @@ template <int kMax>
   return rows.end - rows.begin >= kManyRows && rows.end - rows.begin <= kMax;
 }
 
+// Whether no range of the task comes before this one, so that nobody fetched any of it.
+[[gnu::always_inline]] inline bool is_first_range(const RangeRows& rows) {
+  return rows.key_start == rows.task->range_begin * kRangeKeys;
+}
+
 // What loops fetch of the next range, in the order in which it lies in memory.
 struct NextRange {
   const std::byte* const* block;
@@ -106,12 +111,12 @@ template <class Rows>
   return {memory.next_keys, fetches_ahead<Rows>(rows) ? 2 * keys : keys};
 }
 
-// What the scores of a panel fetch from memory. A task's first range nobody fetched: its own
-// values, and in one burst what the panel would have fetched of the next range, if there is one.
+// What the scores of a panel fetch from memory. In a task's first range: its own values, and in one
+// burst what the panel would have fetched of the next range, if there is one.
 template <class V, class Rows, int NV>
 inline void find_far(const RangeRows& rows, const RangeMemory& memory, std::int32_t key,
                      NextRange& next, KeyPanel& panel) {
-  const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
+  const bool is_first = is_first_range(rows);
   const std::int64_t share =
       rows.task->args->layout.row_dims() / Rows::kGroup * kKeyStepBytes<V, Rows>;
   for (int v = 0; v < NV; v += kFetchVectors<V>) {
@@ -128,8 +133,8 @@ inline void find_far(const RangeRows& rows, const RangeMemory& memory, std::int3
 }
 
 // The scores of all rows, which see the same keys, from the cache in place. The first rows fetch
-// the values of the same keys from memory, those after them the keys that come next. The keys of a
-// task's first range nobody fetched before: those of the next panel are while this one is computed.
+// from memory, those after them the keys that come next. In a task's first range the next panel's
+// keys are fetched from memory, too.
 template <class V, class Rows, int NV, int kMax>
 inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   constexpr std::int32_t kKeys = NV * V::kWidth;
@@ -137,7 +142,7 @@ inline void score_in_place(const RangeRows& rows, const RangeMemory& memory) {
   const std::int64_t groups = layout.row_dims() / Rows::kGroup;
   const std::int64_t stride = rows.part.stride;
   const auto queries_of = [&](std::int32_t row) { return rows.scratch.queries + row * stride; };
-  const bool is_first = rows.key_start == rows.task->range_begin * kRangeKeys;
+  const bool is_first = is_first_range(rows);
   NextRange ahead = next_range<Rows>(rows, memory);
   KeyPanel panel;
   for (std::int32_t key = rows.keys.begin / kKeys * kKeys; key < rows.keys.end; key += kKeys) {
