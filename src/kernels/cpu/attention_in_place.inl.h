@@ -117,18 +117,19 @@ template <class V, class Rows, int NV>
 inline void find_far(const RangeRows& rows, const RangeMemory& memory, std::int32_t key,
                      NextRange& next, KeyPanel& panel) {
   const bool is_first = is_first_range(rows);
+  const bool is_last = rows.key_start / kRangeKeys + 1 == rows.task->range_end;
   const std::int64_t share =
       rows.task->args->layout.row_dims() / Rows::kGroup * kKeyStepBytes<V, Rows>;
   for (int v = 0; v < NV; v += kFetchVectors<V>) {
-    panel.far[v / kFetchVectors<V>] = memory.values[key / V::kWidth + v];
+    const std::byte*& far = panel.far[v / kFetchVectors<V>];
+    far = memory.values[key / V::kWidth + v];
     if (!fetches_ahead<Rows>(rows)) continue;
     const std::byte* const ahead = next.take(share);
     if (!is_first) {
-      panel.far[v / kFetchVectors<V>] = ahead;
-      continue;
+      far = ahead;
+    } else if (!is_last) {
+      for (std::int64_t i = 0; i < share; i += 64) __builtin_prefetch(ahead + i, 0, 2);
     }
-    if (rows.key_start / kRangeKeys + 1 == rows.task->range_end) continue;
-    for (std::int64_t i = 0; i < share; i += 64) __builtin_prefetch(ahead + i, 0, 2);
   }
 }
 
@@ -189,7 +190,7 @@ inline void clear_sums(const RangeRows& rows, std::int64_t begin, std::int64_t e
   }
 }
 
-// What each vector of `keys` fetches of them while NV vectors of columns are added.
+// What each vector of `keys` fetches of the next range while NV vectors of columns are added.
 template <class V, class Rows, int NV>
 inline void find_far(KeySpan keys, NextRange& ahead, const std::byte** far) {
   constexpr std::int64_t kShare = std::int64_t{NV} * V::kWidth * V::kWidth * Rows::kBytes;
@@ -222,8 +223,8 @@ inline void add_passes(const RangeRows& rows, const ValuePanel& values, std::int
   }
 }
 
-// Some columns of all rows for some keys. The first rows fetch keys of the next range from memory,
-// those after them the columns that come next.
+// Some columns of all rows for some keys. The first rows fetch from memory, those after them the
+// columns that come next.
 template <class V, class Rows, int NV, int kMax>
 inline void add_columns(const RangeRows& rows, const RangeMemory& memory, KeySpan keys,
                         std::int64_t column, NextRange& ahead) {
