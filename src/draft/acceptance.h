@@ -50,6 +50,8 @@ class Acceptance {
     }
   }
 
+  // Whether nothing was observed yet.
+  bool empty() const { return first_.tried == 0; }
   // Drafts that were right, at all places.
   std::int64_t num_right() const { return num_right_; }
   // Of them, those after the last first choice that was wrong.

@@ -7,7 +7,11 @@
 namespace quire {
 
 // The drafts of all offers, the most probable first; of a request each after its parent.
-void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
+void Governor::find_chances(std::span<DraftOffer> offers, std::int64_t num_rows,
+                            const TimeOf& time_of, std::optional<double> guess_time) {
+  const bool computed = guess_time.has_value();
+  const std::int64_t at_first =
+      computed ? most_at_first(offers, num_rows, time_of, *guess_time) : 0;
   chances_.clear();
   for (std::uint32_t i = 0; i < offers.size(); ++i) find_chances_of(offers[i], i, computed);
   std::ranges::sort(chances_, [](const Chance& a, const Chance& b) {
@@ -16,8 +20,8 @@ void Governor::find_chances(std::span<DraftOffer> offers, bool computed) {
   });
   std::erase_if(chances_, [&](const Chance& chance) {
     DraftOffer& offer = offers[chance.offer];
-    const std::int64_t most = std::min<std::int64_t>(offer.most, most_of(offer, computed));
-    return offer.num_chosen++ >= most;
+    const std::int64_t most = computed ? most_of_computed(offer, at_first) : most_of_found(offer);
+    return offer.num_chosen++ >= std::min<std::int64_t>(offer.most, most);
   });
   for (DraftOffer& offer : offers) offer.num_chosen = 0;
 }
@@ -34,10 +38,29 @@ std::array<double, Acceptance::kPlaces> Governor::alone(std::size_t match_class,
   return by_place;
 }
 
+// How many guesses each request may get that had none yet.
+std::int64_t Governor::most_at_first(std::span<const DraftOffer> offers, std::int64_t num_rows,
+                                     const TimeOf& time_of, double guess_time) {
+  const std::int64_t num_new = std::ranges::count_if(offers, [](const DraftOffer& offer) {
+    return offer.num_tokens > 0 && offer.acceptance->empty();
+  });
+  const double most_time = (1 + kFirstPrice) * time_of(num_rows);
+  std::int64_t most = 1;
+  while (most < kMaxTreeDrafts &&
+         time_of(num_rows + (most + 1) * num_new) + guess_time * static_cast<double>(most + 1) <=
+             most_time) {
+    ++most;
+  }
+  return most;
+}
+
 // How many guesses a request may get, as far as its own text shows what they are like.
-std::int64_t Governor::most_of(const DraftOffer& offer, bool computed) {
+std::int64_t Governor::most_of_computed(const DraftOffer& offer, std::int64_t most_at_first) {
+  return offer.acceptance->empty() ? most_at_first : 1 + 2 * offer.acceptance->num_right();
+}
+
+std::int64_t Governor::most_of_found(const DraftOffer& offer) {
   const Acceptance& own = *offer.acceptance;
-  if (computed) return 1 + 2 * own.num_right();
   const std::size_t match_class = Acceptance::class_of(offer.match);
   const bool trusted = match_class > (own.mostly_wrong() ? 1U : 0U);
   return trusted ? offer.most : 1 + 2 * own.num_right_since_wrong();
@@ -104,7 +127,7 @@ std::size_t Governor::num_worth(std::int64_t num_rows, const TimeOf& time_of, do
 
 bool Governor::choose_chances(std::span<DraftOffer> offers, std::int64_t num_rows,
                               const TimeOf& time_of, std::optional<double> guess_time) {
-  find_chances(offers, guess_time.has_value());
+  find_chances(offers, num_rows, time_of, guess_time);
   const std::size_t best = num_worth(num_rows, time_of, 0, guess_time.value_or(0));
   for (const Chance& chance : std::span(chances_).first(best)) choose_one(chance, offers);
   return best > 0;

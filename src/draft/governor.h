@@ -21,11 +21,12 @@
 // nothing for those that follow.
 //
 // What others got says little about a request's own text. Where guesses are computed a request gets
-// one at first, and two more for each that was right. After a few tokens that were found elsewhere
-// it gets one at first and after each wrong one; and where most of its first guesses were wrong, it
-// takes more tokens for more guesses: after texts that repeat themselves, all eight guesses after
-// two digits look right until several have been wrong. For the same reason it is reckoned how much
-// worse the luck is of a request whose guesses are wrong where others' were right (RequestOdds).
+// at first as many as take kFirstPrice of a step, or one, and then one, and two more for each that
+// was right. After a few tokens that were found elsewhere it gets one at first and after each wrong
+// one; and where most of its first guesses were wrong, it takes more tokens for more guesses: after
+// texts that repeat themselves, all eight guesses after two digits look right until several have
+// been wrong. For the same reason it is reckoned how much worse the luck is of a request whose
+// guesses are wrong where others' were right (RequestOdds).
 //
 // A drafter that says how sure it is of each guess is better: how long its chains get is decided
 // while they are made (draft/guess_prospect.h), and which of their guesses are checked afterwards.
@@ -113,8 +114,12 @@ class Governor {
 
  private:
   std::array<double, Acceptance::kPlaces> alone(std::size_t match_class, bool computed) const;
-  void find_chances(std::span<DraftOffer> offers, bool computed);
-  static std::int64_t most_of(const DraftOffer& offer, bool computed);
+  void find_chances(std::span<DraftOffer> offers, std::int64_t num_rows, const TimeOf& time_of,
+                    std::optional<double> guess_time);
+  static std::int64_t most_at_first(std::span<const DraftOffer> offers, std::int64_t num_rows,
+                                    const TimeOf& time_of, double guess_time);
+  static std::int64_t most_of_computed(const DraftOffer& offer, std::int64_t most_at_first);
+  static std::int64_t most_of_found(const DraftOffer& offer);
   void find_chances_of(const DraftOffer& offer, std::uint32_t index, bool computed);
   // Chances that are worth their time, the first so many. `spent`: whatever is chosen.
   std::size_t num_worth(std::int64_t num_rows, const TimeOf& time_of, double spent,
@@ -143,6 +148,9 @@ class Governor {
   // Of guesses that are computed: who takes a model for them expects that it is right, and nothing
   // is learned of those that are not made. Twice as many steps after each probe in vain.
   static constexpr double kFirstGuessOfModel = 0.8;
+  // What the first guesses of all requests whose text nothing is known of may take, of a step:
+  // where all of them are wrong it is lost, and where all are right, each that was not made is.
+  static constexpr double kFirstPrice = 0.4;
   static constexpr std::int32_t kProbeModelEvery = 8;
   static constexpr std::int32_t kMostProbeModelEvery = 32;
 

@@ -198,16 +198,16 @@ TEST(Governor, ATextGetsWhatItIsWorthWhateverOthersWere) {
   };
   constexpr std::array<Kind, 3> kKinds = {{{0, 0}, {2.0 / 3, 0.95}, {1, 1}}};
   struct Case {
-    bool computed;
+    double row;
+    std::optional<double> guess;
     std::int32_t tokens;
     std::array<double, 3> least;  // by kind, of the best fixed number of guesses
   };
   for (const Case& texts :
-       {Case{false, 200, {0.98, 0.95, 0.95}}, Case{true, 200, {0.98, 0.95, 0.95}},
-        Case{false, 48, {0.98, 0.95, 0.95}}, Case{true, 48, {0.97, 0.94, 0.95}}}) {
-    const bool computed = texts.computed;
-    const World world = {.row = 0.27,
-                         .guess = computed ? std::optional<double>(0.1) : std::nullopt};
+       {Case{0.27, std::nullopt, 200, {0.98, 0.95, 0.95}}, Case{0.27, 0.1, 200, {0.98, 0.95, 0.95}},
+        Case{0.27, std::nullopt, 48, {0.98, 0.95, 0.95}}, Case{0.27, 0.1, 48, {0.97, 0.94, 0.95}},
+        Case{0.09, 0.01, 200, {0.98, 0.95, 0.95}}, Case{0.09, 0.01, 48, {0.97, 0.95, 0.95}}}) {
+    const World world = {.row = texts.row, .guess = texts.guess};
     // Tokens a step of plain decoding would take, of each kind; `fixed`: drafts, or the governor.
     const auto rates = [&](std::optional<std::int32_t> fixed) {
       Governor governor;
@@ -234,7 +234,8 @@ TEST(Governor, ATextGetsWhatItIsWorthWhateverOthersWere) {
     const auto own = rates(std::nullopt);
     for (std::size_t i = 0; i < best.size(); ++i) {
       EXPECT_GE(own[i], texts.least[i] * best[i])
-          << i << ", " << texts.tokens << (computed ? ", computed" : "");
+          << i << ", " << texts.tokens << " tokens, a row " << texts.row << ", a guess "
+          << texts.guess.value_or(0);
     }
   }
 }
@@ -292,6 +293,38 @@ TEST(Governor, AFewTokensAreTrustedNoFurtherWhereFirstGuessesWereMostlyWrong) {
   for (int i = 0; i < 6; ++i) own.observe(Acceptance::class_of(2), 0, true);
   EXPECT_FALSE(own.mostly_wrong());
   EXPECT_EQ(chosen(own, 8), 8);
+}
+
+// Of requests whose text nothing is known of; others' guesses were all right.
+TEST(Governor, FirstGuessesThatAreComputedTakeTwoFifthsOfAStepOrAreOne) {
+  Governor governor;
+  for (int i = 0; i < 200; ++i) {
+    tell(8, 8, [&](std::size_t place, bool right) { governor.observe(0, place, right); });
+  }
+  const auto chosen = [&](double row, double guess, std::span<const Acceptance> own) {
+    std::vector<DraftOffer> offers;
+    for (const Acceptance& acceptance : own) {
+      offers.push_back({.acceptance = &acceptance, .num_tokens = 8});
+    }
+    const World world = {.row = row};
+    governor.choose(
+        offers, std::ssize(offers), [&](std::int64_t rows) { return step_time(world, rows); },
+        guess);
+    std::vector<std::int32_t> counts;
+    for (const DraftOffer& offer : offers) counts.push_back(offer.num_chosen);
+    return counts;
+  };
+  std::vector<Acceptance> own(1, Acceptance(0.95));
+  EXPECT_THAT(chosen(0.02, 0.02, own), ::testing::ElementsAre(8));
+  EXPECT_THAT(chosen(0.1, 0.02, own), ::testing::ElementsAre(3));
+  EXPECT_THAT(chosen(0.27, 0.1, own), ::testing::ElementsAre(1));
+  own.emplace_back(0.95);  // the price is for both
+  EXPECT_THAT(chosen(0.07, 0.01, own), ::testing::ElementsAre(2, 2));
+  own[0].observe(0, 0, true);
+  EXPECT_THAT(chosen(0.07, 0.01, own), ::testing::ElementsAre(3, 5));
+  own[0].observe(0, 0, false);
+  own[1].observe(0, 0, false);
+  EXPECT_THAT(chosen(0.07, 0.01, own), ::testing::ElementsAre(3, 1));
 }
 
 // A text that could be looked up, then one that cannot: what is drafted in vain meanwhile is
