@@ -1,7 +1,6 @@
 #include "kernels/cpu/avx512_vnni_bf16/matmul_avx512_vnni_bf16.h"
 
 #include "kernels/cpu/avx512_vnni_bf16/matmul_bf16.inl.h"
-#include "kernels/cpu/avx512_vnni_bf16/matmul_f8_bf16.inl.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_vnni.inl.h"
 #include "kernels/cpu/avx512_vnni_bf16/matmul_vnni_pieces.inl.h"
 #include "kernels/cpu/bf16_rows.inl.h"
@@ -64,14 +63,6 @@ void set_vnni_zero_matmul(MatmulKernels& kernels) {
   share_with_wider_spans(kernels.many_with_int8, kSmallest);
 }
 
-template <WeightLayout kLayout>
-void set_f8_dot_matmul(MatmulKernels& kernels) {
-  using V = MatmulVec16;
-  using Terms = F8DotTerms<V>;
-  kernels.with_bf16[static_cast<int>(kLayout)] =
-      vec_matmul<V, F8Block<V, kLayout, Terms>, F8Pieces<V, kLayout, Terms>>;
-}
-
 }  // namespace
 
 void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
@@ -97,8 +88,7 @@ void set_avx512_vnni_bf16_matmul(MatmulKernels& kernels, bool bf16_dots) {
   if (bf16_dots) {
     kernels.with_bf16[static_cast<int>(WeightLayout::kBF16)] =
         vec_matmul<MatmulVec16, Bf16DotBlock<MatmulVec16>, Bf16DotPieces<MatmulVec16>>;
-    set_f8_dot_matmul<WeightLayout::kF8Row>(kernels);
-    set_f8_dot_matmul<WeightLayout::kF8Block128>(kernels);
+    set_avx512_vnni_bf16_f8_matmul(kernels);
     kernels.round_row_bf16 = round_row_bf16;
   }
 }

@@ -24,33 +24,29 @@ struct Fp8ByteTables {
 };
 inline constexpr Fp8ByteTables kFp8ByteTables;
 
-#if defined(QUIRE_EMULATE_WIDE_VECTORS)
-#define QUIRE_WITH_VBMI
-#else
-#define QUIRE_WITH_VBMI [[gnu::target("avx512vbmi")]]
-#endif
-
-// Codes as bfloat16, in their order: `count` and as many more as fill a multiple of 64, a line of a
-// panel. By tables of bytes two permutations give 64 codes; by tables of words, 32. It is called,
-// not inlined: its callers are compiled without VBMI.
-QUIRE_WITH_VBMI void expand_fp8(const std::uint8_t* codes, std::int64_t count, std::uint16_t* to) {
-  const __m512i upper[2] = {_mm512_load_si512(kFp8ByteTables.upper),
-                            _mm512_load_si512(kFp8ByteTables.upper + 64)};
-  const __m512i lower[2] = {_mm512_load_si512(kFp8ByteTables.lower),
-                            _mm512_load_si512(kFp8ByteTables.lower + 64)};
-  // Bytes are interleaved within lanes of 16: the first eight codes of each lane come first.
-  const __m512i order = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
-  const __m512i signs = _mm512_set1_epi8(-128);
-  for (std::int64_t at = 0; at < count; at += 64) {
-    const __m512i x = _mm512_permutexvar_epi64(order, _mm512_loadu_si512(codes + at));
+// A line of a panel, 64 codes, as bfloat16 in their order: by tables of bytes two permutations give
+// 64 codes; by tables of words (fp8_as_bf16()), 32.
+class Fp8Line {
+ public:
+  [[gnu::always_inline]] void expand(const std::uint8_t* codes, __m512i (&to)[2]) const {
+    const __m512i x = _mm512_permutexvar_epi64(order_, _mm512_loadu_si512(codes));
     // By the lower seven bits of each code.
-    const __m512i size = _mm512_permutex2var_epi8(upper[0], x, upper[1]);
-    const __m512i high = _mm512_or_si512(size, _mm512_and_si512(x, signs));
-    const __m512i low = _mm512_permutex2var_epi8(lower[0], x, lower[1]);
-    _mm512_storeu_si512(to + at, _mm512_unpacklo_epi8(low, high));
-    _mm512_storeu_si512(to + at + 32, _mm512_unpackhi_epi8(low, high));
+    const __m512i size = _mm512_permutex2var_epi8(upper_[0], x, upper_[1]);
+    // size | (x & signs)
+    const __m512i high = _mm512_ternarylogic_epi32(size, x, _mm512_set1_epi8(-128), 0xF8);
+    const __m512i low = _mm512_permutex2var_epi8(lower_[0], x, lower_[1]);
+    to[0] = _mm512_unpacklo_epi8(low, high);
+    to[1] = _mm512_unpackhi_epi8(low, high);
   }
-}
+
+ private:
+  __m512i upper_[2] = {_mm512_load_si512(kFp8ByteTables.upper),
+                       _mm512_load_si512(kFp8ByteTables.upper + 64)};
+  __m512i lower_[2] = {_mm512_load_si512(kFp8ByteTables.lower),
+                       _mm512_load_si512(kFp8ByteTables.lower + 64)};
+  // Bytes are interleaved within lanes of 16: the first eight codes of each lane come first.
+  __m512i order_ = _mm512_setr_epi64(0, 4, 1, 5, 2, 6, 3, 7);
+};
 
 // As F8FloatTerms.
 template <typename V>
@@ -62,17 +58,27 @@ struct F8DotTerms {
                                          const WeightStreams<V, N>& streams, std::int64_t offset,
                                          std::int64_t input, std::int64_t count,
                                          typename V::F (&acc)[R][N]) {
+    const Fp8Line line;
     const std::uint16_t* x = args.bf16_x.values + input;
-    for (std::int64_t k = 0; k < count; k += 2) {
-      if (k % kF8Inputs == 0) streams.fetch(offset + k * kPanelOutputs, kF8Line);
-      typename V::I pair[R];
+    for (std::int64_t k = 0; k < count; k += kF8Inputs, x += kF8Inputs, offset += kF8Line) {
+      streams.fetch(offset, kF8Line);
+      typename V::I pairs[R][2];
       QUIRE_UNROLL
-      for (int r = 0; r < R; ++r) pair[r] = set1_bf16_pair<V>(x + r * args.bf16_x.stride + k);
+      for (int r = 0; r < R; ++r) {
+        QUIRE_UNROLL
+        for (int i = 0; i < 2; ++i) {
+          pairs[r][i] = set1_bf16_pair<V>(x + r * args.bf16_x.stride + 2 * i);
+        }
+      }
       QUIRE_UNROLL
       for (int n = 0; n < N; ++n) {
-        const auto weight = fp8_as_bf16(streams.panel[n] + offset + k * kPanelOutputs);
+        __m512i weights[2];
+        line.expand(streams.panel[n] + offset, weights);
         QUIRE_UNROLL
-        for (int r = 0; r < R; ++r) acc[r][n] = dot_bf16(acc[r][n], weight, pair[r]);
+        for (int r = 0; r < R; ++r) {
+          QUIRE_UNROLL
+          for (int i = 0; i < 2; ++i) acc[r][n] = dot_bf16(acc[r][n], weights[i], pairs[r][i]);
+        }
       }
     }
   }
@@ -84,7 +90,13 @@ struct F8DotTerms {
   };
   static void expand(const std::uint8_t* codes, std::int64_t inputs, Piece& piece) {
     piece.lines = reinterpret_cast<const std::uint8_t*>(piece.pairs);
-    expand_fp8(codes, inputs * kPanelOutputs, piece.pairs);
+    const Fp8Line line;
+    for (std::int64_t at = 0; at < inputs * kPanelOutputs; at += kF8Line) {
+      __m512i weights[2];
+      line.expand(codes + at, weights);
+      _mm512_storeu_si512(piece.pairs + at, weights[0]);
+      _mm512_storeu_si512(piece.pairs + at + 32, weights[1]);
+    }
   }
 };
 
