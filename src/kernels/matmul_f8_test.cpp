@@ -69,7 +69,7 @@ TEST_P(F8Products, OneInputGivesItsWeightsExactly) {
     const Values weights = matrix.decode();
     const PackedWeight weight = pack_or_die(pool_, matrix);
     for (const ActivationMode mode : kModes) {
-      for (const std::int64_t rows : {1, 2, 3, 7, 61}) {
+      for (const std::int64_t rows : {1, 2, 3, 5, 7, 12, 61}) {
         for (std::int64_t first = 0; first < kInputs; first += 61) {
           const std::int64_t count = std::min(rows, kInputs - first);
           Values x(static_cast<std::size_t>(count * kInputs));
@@ -104,7 +104,7 @@ TEST_P(F8Products, BitsDependOnTheRowAlone) {
       for (float& value : x) value = normal(random);
       for (const ActivationMode mode : kModes) {
         const Values together = multiply(weight, x, mode);
-        for (const std::int64_t count : {1, 2, 3, 4, 6, 16, 49}) {
+        for (const std::int64_t count : {1, 2, 3, 4, 5, 6, 8, 9, 11, 14, 16, 17, 49}) {
           for (const std::int64_t first : {std::int64_t{0}, kRows - count}) {
             const Values part(x.begin() + first * inputs, x.begin() + (first + count) * inputs);
             const Values out = multiply(weight, part, mode);
