@@ -31,31 +31,20 @@ void run_outputs(const MatmulPanels& args, std::int64_t output, std::int64_t end
   if constexpr (N > kPanelVectors) run_outputs<V, Block, R, N / 2>(args, output, end);
 }
 
-// All outputs of the call for R rows.
-template <typename V, typename Block, int R>
-void run_rows(const MatmulPanels& args) {
+// All outputs of the call for its rows, R or fewer.
+template <typename V, typename Block, int R = static_cast<int>(kMaxDirectRows)>
+void few_rows(const MatmulPanels& args) {
+  if constexpr (R > 1) {
+    if (args.rows < R) return few_rows<V, Block, R - 1>(args);
+  }
   run_outputs<V, Block, R, Block::Shape::vectors(R)>(args, 0, args.num_panels * kPanelOutputs);
 }
 
-// kMaxDirectRows or fewer.
-template <typename V, typename Block>
-void few_rows(const MatmulPanels& args) {
-  static_assert(kMaxDirectRows == 3);
-  switch (args.rows) {
-    case 1:
-      return run_rows<V, Block, 1>(args);
-    case 2:
-      return run_rows<V, Block, 2>(args);
-    default:
-      return run_rows<V, Block, 3>(args);
-  }
-}
-
-// `Block` for few rows, `Pieces` for many.
-template <typename V, typename Block, typename Pieces>
+// `Block` for kFew rows or fewer, `Pieces` for more.
+template <typename V, typename Block, typename Pieces, int kFew = static_cast<int>(kMaxDirectRows)>
 void vec_matmul(const MatmulPanels& args) {
-  if (args.rows <= kMaxDirectRows) {
-    few_rows<V, Block>(args);
+  if (args.rows <= kFew) {
+    few_rows<V, Block, kFew>(args);
   } else {
     blocked_matmul<V, Pieces>(args);
   }

@@ -101,6 +101,7 @@ template <typename V>
 template <typename V>
 struct F8FloatTerms {
   using F = typename V::F;
+  using Shape = typename V::DirectBlocks;
   static constexpr float kUnit = F8Halves<V>::kUnit;
   // Ahead of what is multiplied: with eight streams of a line at a time, an Intel processor with
   // AVX-512 waits for more than it can ask for where that is further away.
@@ -158,7 +159,7 @@ struct F8FloatTerms {
 // Few rows.
 template <typename V, WeightLayout kLayout, typename Terms>
 struct F8Block {
-  using Shape = typename V::DirectBlocks;
+  using Shape = typename Terms::Shape;
   using Panel = F8Panel<kLayout>;
   using F = typename V::F;
 
