@@ -38,12 +38,13 @@ std::array<double, Acceptance::kPlaces> Governor::alone(std::size_t match_class,
   return by_place;
 }
 
-// How many guesses each request may get that had none yet.
+// How many guesses each request may get that had none yet, if there is any.
 std::int64_t Governor::most_at_first(std::span<const DraftOffer> offers, std::int64_t num_rows,
                                      const TimeOf& time_of, double guess_time) {
   const std::int64_t num_new = std::ranges::count_if(offers, [](const DraftOffer& offer) {
     return offer.num_tokens > 0 && offer.acceptance->empty();
   });
+  if (num_new == 0) return 0;
   const double most_time = (1 + kFirstPrice) * time_of(num_rows);
   std::int64_t most = 1;
   while (most < kMaxTreeDrafts &&
