@@ -5,6 +5,7 @@
 
 import asyncio
 import gc
+import json
 import unittest
 
 from python_support import TINY, main
@@ -30,6 +31,15 @@ async def until_idle(engine):
             return state
         await asyncio.sleep(0.01)
     raise AssertionError(state)
+
+
+async def until_sampled(engine, count):
+    """Until the engine has sampled so many tokens, of all requests."""
+    for _ in range(1000):
+        if json.loads(engine._client.engine.state(0))["stats"]["output_tokens_sampled"] >= count:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"fewer than {count} tokens in ten seconds")
 
 
 class Streams(unittest.IsolatedAsyncioTestCase):
@@ -157,7 +167,7 @@ class Ends(unittest.IsolatedAsyncioTestCase):
     async def test_a_slow_task_gets_what_has_come_in_one_piece(self):
         stream = self.engine.generate("the cat", self.ENDLESS)
         first = await anext(stream)
-        await asyncio.sleep(0.3)
+        await until_sampled(self.engine, len(first.outputs[0].token_ids) + 40)
         second = await anext(stream)
         third = await anext(stream)
         grown = [len(each.outputs[0].token_ids) for each in (first, second, third)]
